@@ -1,0 +1,321 @@
+//! Page memory: allocated in chunks, mapped until the table goes, used again and again.
+//!
+//! A page that was replaced comes back through [`Arena::retire`], a grace period later: no thread
+//! that could read its keys is left. Handles that still point to it need no grace: they find, in the
+//! words of its next life, that theirs is over. That rests on no word's value coming back, so a
+//! page's next life starts at a page time above every tick it ever had; a page that has used up its
+//! range of ticks rests until the clock itself has gone through a whole range.
+
+use core::alloc::Layout;
+use core::ptr::{self, NonNull};
+use std::alloc;
+
+use crate::page::{Page, Place};
+use crate::sync::Mutex;
+use crate::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+use crate::sync::epoch::{self, Guard};
+use crate::sync::std_arc::Arc;
+use crate::word::{TICK_MAX, TICK_SLACK};
+
+/// Chunks grow up to this many pages: a large table calls the allocator less often.
+const CHUNK_PAGES_MAX: usize = 8;
+
+/// When a page's life begins, and how far back its words must reach.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Epochs {
+    /// The clock.
+    pub(crate) now: u64,
+    /// How many ticks before `now` the page's time begins.
+    pub(crate) reach: u64,
+    /// The longest term, in ticks.
+    pub(crate) term_max: u64,
+}
+
+impl Epochs {
+    /// The highest floor from which a whole life is possible.
+    fn floor_max(self) -> u64 {
+        // Twice the step in which `top` is raised is a margin that costs nothing.
+        TICK_MAX - self.term_max - self.reach - (1 << 21)
+    }
+}
+
+struct Chunk<K> {
+    next: *mut Chunk<K>,
+    pages: usize,
+}
+
+impl<K> Chunk<K> {
+    fn layout(pages: usize) -> (Layout, usize) {
+        let array = Layout::array::<Page<K>>(pages).expect("a chunk is a few pages");
+        Layout::new::<Self>().extend(array).expect("a chunk is a few pages")
+    }
+
+    /// The pages behind the header.
+    fn iter(chunk: NonNull<Self>) -> impl Iterator<Item = NonNull<Page<K>>> {
+        // SAFETY: a chunk is initialised before anybody has a pointer to it, and never written again.
+        let pages = unsafe { chunk.as_ref() }.pages;
+        let (_, offset) = Self::layout(pages);
+        // SAFETY: the chunk was allocated with this layout.
+        let first = unsafe { chunk.byte_add(offset) }.cast::<Page<K>>();
+        // SAFETY: as above; `i` is below the number of pages.
+        (0..pages).map(move |i| unsafe { first.add(i) })
+    }
+}
+
+/// The pages of a shard. Shared with the deferred calls that bring pages back, which may outlive the
+/// table; they run no code of the user's.
+pub(crate) struct Arena<K> {
+    /// A stack of pages that may begin another life. Popped under a pin, and a page is pushed only
+    /// after a grace period: so a page that is seen at the top, with its link, cannot come back there
+    /// in between (no ABA).
+    ready: AtomicPtr<Page<K>>,
+    /// All chunks, for the end.
+    chunks: AtomicPtr<Chunk<K>>,
+    /// Pages that used up their range of ticks, and the tick at which they may begin a new one.
+    /// Only ever tried, never waited for.
+    resting: Mutex<Vec<(u64, NonNull<Page<K>>)>>,
+    bytes: AtomicU64,
+}
+
+// SAFETY: the arena hands out pages by protocols that are themselves `Sync`; keys are dropped only by
+// the table, whose `K` is `Send + Sync`.
+unsafe impl<K: Send> Send for Arena<K> {}
+// SAFETY: as above.
+unsafe impl<K: Send> Sync for Arena<K> {}
+
+impl<K> Arena<K> {
+    pub(crate) fn new() -> Self {
+        Self {
+            ready: AtomicPtr::new(ptr::null_mut()),
+            chunks: AtomicPtr::new(ptr::null_mut()),
+            resting: Mutex::new(Vec::new()),
+            bytes: AtomicU64::new(0),
+        }
+    }
+
+    /// Bytes allocated.
+    pub(crate) fn bytes(&self) -> u64 {
+        // Relaxed: a figure for people.
+        self.bytes.load(Ordering::Relaxed)
+    }
+
+    /// A private page for `place`, with no key in it.
+    ///
+    /// # Panics
+    ///
+    /// If a key that was left behind panics when it is dropped; the page is kept for another try.
+    pub(crate) fn take(self: &Arc<Self>, epochs: Epochs, place: Place, pinned: &Guard) -> Blank<K> {
+        loop {
+            let page = self
+                .pop(pinned)
+                .or_else(|| self.rested(epochs.now))
+                .unwrap_or_else(|| self.allocate());
+            let blank = Blank { arena: self.clone(), page };
+            // SAFETY: the page came from the stack, or never had a life: it is private, and a grace
+            // period has passed since it was not.
+            let page = unsafe {
+                let page = blank.page.as_ref();
+                page.drop_keys();
+                page.drop_successors();
+                page
+            };
+            // A vacant word's tick loses its two lowest bits: floors are multiples of four.
+            let floor = (page.top() + TICK_SLACK).next_multiple_of(4);
+            if floor <= epochs.floor_max() {
+                let base = epochs.now.wrapping_sub(floor + epochs.reach);
+                page.begin(base, floor, place);
+                return blank;
+            }
+            self.rest(blank, epochs.now);
+        }
+    }
+
+    /// Gives a page back that is reachable no more, once everybody who reached it is gone.
+    pub(crate) fn retire(self: &Arc<Self>, page: NonNull<Page<K>>, pinned: &Guard) {
+        let arena = self.clone();
+        let back = move || arena.push(page);
+        // SAFETY: the call owns a share of the arena, whose pages live as long as it does, and needs
+        // nothing else. It touches no key. If it never runs, the page is used no more; the arena
+        // frees its memory all the same once nobody can run the call.
+        unsafe { epoch::defer(pinned, back) }
+    }
+
+    fn push(&self, page: NonNull<Page<K>>) {
+        // Relaxed: the exchange checks it.
+        let mut top = self.ready.load(Ordering::Relaxed);
+        loop {
+            // SAFETY: pages live as long as the arena. Relaxed: the exchange below releases it.
+            unsafe { page.as_ref() }.link.store(top, Ordering::Relaxed);
+            // Release: the popper finds the link, and all that the page's last users did. Relaxed on
+            // failure: as for the load.
+            match self.ready.compare_exchange_weak(
+                top,
+                page.as_ptr(),
+                Ordering::Release,
+                Ordering::Relaxed,
+            ) {
+                Ok(_) => return,
+                Err(found) => top = found,
+            }
+        }
+    }
+
+    fn pop(&self, _pinned: &Guard) -> Option<NonNull<Page<K>>> {
+        // Acquire: pairs with the Release of the push.
+        let mut top = self.ready.load(Ordering::Acquire);
+        loop {
+            let page = NonNull::new(top)?;
+            // SAFETY: pages live as long as the arena. Relaxed: ordered by the Acquire above; if the
+            // page was popped meanwhile, the exchange fails.
+            let next = unsafe { page.as_ref() }.link.load(Ordering::Relaxed);
+            // Acquire, both: as for the load. Pushes are read-modify-writes, so their release
+            // sequences go on over this exchange.
+            match self.ready.compare_exchange_weak(
+                top,
+                next,
+                Ordering::Acquire,
+                Ordering::Acquire,
+            ) {
+                Ok(_) => return Some(page),
+                Err(found) => top = found,
+            }
+        }
+    }
+
+    /// A page whose rest is over begins from tick 0 again: the one place where the proof leans on a
+    /// bound, that no thread stays within one operation for a whole range of ticks.
+    fn rested(&self, now: u64) -> Option<NonNull<Page<K>>> {
+        let mut resting = self.resting.try_lock()?;
+        let index = resting.iter().position(|(until, _)| *until <= now)?;
+        let (_, page) = resting.swap_remove(index);
+        // SAFETY: pages live as long as the arena, and this one is private.
+        unsafe { page.as_ref() }.restart();
+        Some(page)
+    }
+
+    fn rest(self: &Arc<Self>, blank: Blank<K>, now: u64) {
+        match self.resting.try_lock() {
+            Some(mut resting) => resting.push((now.saturating_add(TICK_MAX), blank.into_page())),
+            // Somebody is at it: drop the page's blank, which brings it back to the stack.
+            None => drop(blank),
+        }
+    }
+
+    /// A page of a new chunk; its other pages go to the stack.
+    fn allocate(&self) -> NonNull<Page<K>> {
+        // Relaxed: only a size is read from it.
+        let newest = NonNull::new(self.chunks.load(Ordering::Relaxed));
+        // SAFETY: chunks live as long as the arena and are not written again.
+        let last = newest.map_or(0, |chunk| unsafe { chunk.as_ref() }.pages);
+        let pages = (last * 2).clamp(1, CHUNK_PAGES_MAX);
+        let chunk = Self::new_chunk(pages);
+        self.link(chunk);
+        let (layout, _) = Chunk::<K>::layout(pages);
+        // Relaxed: a figure for people.
+        self.bytes.fetch_add(layout.size() as u64, Ordering::Relaxed);
+        let mut fresh = Chunk::iter(chunk);
+        let first = fresh.next().expect("a chunk has at least one page");
+        fresh.for_each(|page| self.push(page));
+        first
+    }
+
+    fn new_chunk(pages: usize) -> NonNull<Chunk<K>> {
+        let (layout, _) = Chunk::<K>::layout(pages);
+        // SAFETY: the layout is not empty.
+        let raw = unsafe { alloc::alloc(layout) }.cast::<Chunk<K>>();
+        let Some(chunk) = NonNull::new(raw) else { alloc::handle_alloc_error(layout) };
+        // SAFETY: just allocated with room and alignment for the header.
+        unsafe { chunk.write(Chunk { next: ptr::null_mut(), pages }) };
+        for page in Chunk::iter(chunk) {
+            // SAFETY: just allocated, with room and alignment for that many pages behind the header.
+            unsafe { page.write(Page::new()) };
+        }
+        chunk
+    }
+
+    fn link(&self, chunk: NonNull<Chunk<K>>) {
+        // Relaxed: the exchange checks it.
+        let mut top = self.chunks.load(Ordering::Relaxed);
+        loop {
+            // SAFETY: the chunk is private until the exchange.
+            unsafe { (*chunk.as_ptr()).next = top };
+            // Release: pairs with whoever reads the newest chunk's size. Relaxed on failure: as above.
+            match self.chunks.compare_exchange_weak(
+                top,
+                chunk.as_ptr(),
+                Ordering::AcqRel,
+                Ordering::Relaxed,
+            ) {
+                Ok(_) => return,
+                Err(found) => top = found,
+            }
+        }
+    }
+
+    fn for_each_chunk(&self, mut f: impl FnMut(NonNull<Chunk<K>>)) {
+        // Acquire: pairs with `link`.
+        let mut at = self.chunks.load(Ordering::Acquire);
+        while let Some(chunk) = NonNull::new(at) {
+            // SAFETY: chunks live as long as the arena; read before `f`, which may free it.
+            at = unsafe { chunk.as_ref() }.next;
+            f(chunk);
+        }
+    }
+
+    /// Drops every key that is left, when the table goes.
+    ///
+    /// # Safety
+    ///
+    /// No operation of the table is under way or will come.
+    pub(crate) unsafe fn drop_all_keys(&self) {
+        self.for_each_chunk(|chunk| {
+            for page in Chunk::iter(chunk) {
+                // SAFETY: by the contract nobody uses any page: all are private.
+                unsafe { page.as_ref().drop_keys() };
+            }
+        });
+    }
+}
+
+impl<K> Drop for Arena<K> {
+    fn drop(&mut self) {
+        self.for_each_chunk(|chunk| {
+            for page in Chunk::iter(chunk) {
+                // SAFETY: the last share of the arena goes: nobody uses any page.
+                unsafe { page.as_ref().drop_successors() };
+            }
+            // SAFETY: as above.
+            let (layout, _) = Chunk::<K>::layout(unsafe { chunk.as_ref() }.pages);
+            // SAFETY: allocated with this layout in `new_chunk`, and not used again.
+            unsafe { alloc::dealloc(chunk.as_ptr().cast(), layout) };
+        });
+    }
+}
+
+/// A private page. Dropped, it goes back with what is in it.
+pub(crate) struct Blank<K> {
+    arena: Arc<Arena<K>>,
+    page: NonNull<Page<K>>,
+}
+
+impl<K> Blank<K> {
+    pub(crate) fn page(&self) -> &Page<K> {
+        // SAFETY: pages live as long as the arena.
+        unsafe { self.page.as_ref() }
+    }
+
+    pub(crate) fn into_page(self) -> NonNull<Page<K>> {
+        let page = self.page;
+        let this = core::mem::ManuallyDrop::new(self);
+        // SAFETY: `this` is not used again, nor dropped.
+        drop(unsafe { ptr::read(&raw const this.arena) });
+        page
+    }
+}
+
+impl<K> Drop for Blank<K> {
+    fn drop(&mut self) {
+        // By way of a grace period, though nobody saw it: the stack relies on it.
+        self.arena.retire(self.page, &epoch::pin());
+    }
+}

@@ -1,0 +1,215 @@
+//! The guards: a lease that is released when it is dropped.
+
+use core::fmt;
+use core::hash::BuildHasher;
+use core::mem::ManuallyDrop;
+use core::time::Duration;
+
+use crate::clock::{Clock, QuantaClock};
+use crate::error::{Lost, RenewError};
+use crate::grant::Grant;
+use crate::id::{HolderId, Token};
+use crate::sync::std_arc::Arc;
+use crate::table::shared::Core;
+use crate::table::handle::{Handle, Valid};
+use crate::table::{DefaultHashBuilder, Key, LeaseTable};
+
+/// What a holder learns of its lease when it asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Status {
+    /// It is valid.
+    Held {
+        /// For this long, rounded down.
+        remaining: Duration,
+    },
+    /// It is valid, but being revoked: finish and release.
+    Closing {
+        /// For this long, rounded down.
+        remaining: Duration,
+    },
+    /// It is over.
+    Lost(Lost),
+}
+
+/// A lease, borrowed from its table or [`Resource`](crate::Resource); released when dropped.
+///
+/// Forgotten ([`core::mem::forget`]), it lapses at its deadline: nobody is blocked for ever. Dropped
+/// after that, it does nothing to the lease of whoever came next.
+///
+/// All methods take `&self`, and the guard is `Sync`: one thread may renew what another works under.
+/// They are lock-free and never block.
+#[must_use = "a lease that is dropped at once is released at once"]
+pub struct Lease<'t, K: Key, S: BuildHasher = DefaultHashBuilder, C: Clock = QuantaClock> {
+    core: &'t Core<K, S, C>,
+    handle: Handle<K>,
+}
+
+/// A lease that owns a share of its table: `'static`, for tasks and threads. Otherwise as [`Lease`].
+///
+/// It may be the last to hold the table.
+#[must_use = "a lease that is dropped at once is released at once"]
+pub struct OwnedLease<K: Key, S: BuildHasher = DefaultHashBuilder, C: Clock = QuantaClock> {
+    core: Arc<Core<K, S, C>>,
+    handle: Handle<K>,
+}
+
+impl<'t, K: Key, S: BuildHasher, C: Clock> Lease<'t, K, S, C> {
+    #[inline]
+    pub(crate) fn new(core: &'t Core<K, S, C>, handle: Handle<K>) -> Self {
+        Self { core, handle }
+    }
+
+    /// Makes a guard of a grant by value.
+    ///
+    /// # Errors
+    ///
+    /// [`Lost`], if the lease is over, or another table's.
+    pub fn from_grant(table: &'t LeaseTable<K, S, C>, grant: Grant) -> Result<Self, Lost> {
+        Ok(Self::new(table.core(), table.core().handle_of(grant)?))
+    }
+}
+
+impl<K: Key, S: BuildHasher, C: Clock> OwnedLease<K, S, C> {
+    pub(crate) fn new(core: Arc<Core<K, S, C>>, handle: Handle<K>) -> Self {
+        Self { core, handle }
+    }
+
+    /// Makes a guard of a grant by value.
+    ///
+    /// # Errors
+    ///
+    /// [`Lost`], if the lease is over, or another table's.
+    pub fn from_grant(table: &LeaseTable<K, S, C>, grant: Grant) -> Result<Self, Lost> {
+        Ok(Self::new(table.core().clone(), table.core().handle_of(grant)?))
+    }
+
+    /// Ends the guard but not the lease.
+    pub fn into_grant(self) -> Grant {
+        let this = ManuallyDrop::new(self);
+        let grant = this.core.grant_of(&this.handle);
+        // SAFETY: `this` is not used again, nor dropped; a handle owns nothing.
+        drop(unsafe { core::ptr::read(&raw const this.core) });
+        grant
+    }
+}
+
+impl<K: Key, S: BuildHasher, C: Clock> Lease<'_, K, S, C> {
+    /// Ends the guard but not the lease, which goes on as a plain value.
+    #[inline]
+    pub fn into_grant(self) -> Grant {
+        let this = ManuallyDrop::new(self);
+        this.core.grant_of(&this.handle)
+    }
+}
+
+macro_rules! guard {
+    ($guard:ty) => {
+        impl<K: Key, S: BuildHasher, C: Clock> $guard {
+            /// The fencing token: hand it to whatever the lease protects.
+            #[inline]
+            #[must_use]
+            pub fn token(&self) -> Token {
+                self.handle.token()
+            }
+
+            /// Who holds it.
+            #[inline]
+            #[must_use]
+            pub fn holder(&self) -> HolderId {
+                self.handle.holder()
+            }
+
+            /// A clone of the resource's key; `None` if the lease ended so long ago that the table has
+            /// forgotten the resource.
+            #[must_use]
+            pub fn key(&self) -> Option<K> {
+                self.core.key_of(&self.handle)
+            }
+
+            /// How long the lease is still valid: zero if it is over. Rounded down to ticks of the
+            /// clock, so that it is never more than the table sees; stop a safety margin earlier.
+            #[must_use]
+            pub fn remaining(&self) -> Duration {
+                self.core.remaining(&self.handle)
+            }
+
+            /// Asks the table whether the lease is valid: its token, or why it is lost. What was
+            /// reported lost stays lost, whatever the clock does.
+            ///
+            /// The answer is true of one moment during the call. It may be false when you act on it:
+            /// hand on the token.
+            ///
+            /// # Errors
+            ///
+            /// [`Lost`] says why.
+            #[inline]
+            pub fn check(&self) -> Result<Token, Lost> {
+                self.core.check(&self.handle).map(|_| self.handle.token())
+            }
+
+            /// As [`check`](Self::check), with how long it has, and whether it is being revoked.
+            #[must_use]
+            pub fn status(&self) -> Status {
+                match self.core.check(&self.handle) {
+                    Ok(Valid { remaining, closing }) => {
+                        let remaining = self.core.duration(remaining);
+                        if closing {
+                            Status::Closing { remaining }
+                        } else {
+                            Status::Held { remaining }
+                        }
+                    }
+                    Err(lost) => Status::Lost(lost),
+                }
+            }
+
+            /// Moves the deadline to `term` from now; the token stays. It never shortens the lease: with
+            /// a shorter term than what remains, nothing moves.
+            ///
+            /// Renew at a third of the term, so that two failures are absorbed.
+            ///
+            /// # Errors
+            ///
+            /// [`RenewError`]: a bad term (the lease is as it was), closing, or lost. At or after the
+            /// deadline it is lost, even if nobody else asked.
+            #[inline]
+            pub fn renew(&self, term: Duration) -> Result<(), RenewError> {
+                self.core.renew(&self.handle, term)
+            }
+
+            /// Ends the lease now. Reads no clock: `Ok` proves that nobody else was granted the resource
+            /// from the grant until now, even if the term passed meanwhile.
+            ///
+            /// # Errors
+            ///
+            /// [`Lost`] if it was no longer this guard's: then nothing changes.
+            #[inline]
+            pub fn release(self) -> Result<(), Lost> {
+                let done = self.core.release(&self.handle);
+                self.into_grant();
+                done
+            }
+        }
+
+        impl<K: Key, S: BuildHasher, C: Clock> fmt::Debug for $guard {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.debug_struct(stringify!($guard).split('<').next().unwrap_or_default())
+                    .field("token", &self.token())
+                    .field("holder", &self.holder())
+                    .field("status", &self.status())
+                    .finish_non_exhaustive()
+            }
+        }
+
+        impl<K: Key, S: BuildHasher, C: Clock> Drop for $guard {
+            #[inline]
+            fn drop(&mut self) {
+                // Lost already: then there is nothing to release.
+                let _ = self.core.release(&self.handle);
+            }
+        }
+    };
+}
+
+guard!(Lease<'_, K, S, C>);
+guard!(OwnedLease<K, S, C>);

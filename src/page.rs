@@ -1,0 +1,430 @@
+//! A page: a header line and an open-addressed array of slots. The unit of insertion, growth and
+//! memory.
+//!
+//! Within one life of a page a slot goes `Free → Claimed → Vacant ⇄ leased`, and never gets another
+//! key: what is no longer wanted is left behind when the page is replaced. The time of a page's words
+//! counts from its `base`, and starts at its `floor`: above every tick of its earlier lives, so that
+//! no word's value ever comes back.
+
+use core::borrow::Borrow;
+use core::ptr;
+
+use crate::hash::Hash;
+use crate::slot::Slot;
+use crate::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+use crate::sync::epoch::Guard;
+use crate::word::{TICK_MAX, Word};
+
+/// Slots of a page: with a `u64` key and the header they fill 2 KiB. Tiny in models and in the stress
+/// build, so that pages are replaced all the time.
+pub(crate) const SLOTS: usize = if cfg!(leasehold_loom) {
+    2
+} else if cfg!(leasehold_tiny) {
+    6
+} else {
+    62
+};
+/// Marks, in `floor`, a page that is being filled and may yet be thrown away. It makes the page's time
+/// later than any tick, so that stale handles which find a copy of their lease there let go of it.
+const DRAFT: u64 = 1 << 62;
+/// `top` is raised in steps of this many ticks, so that a grant seldom writes to the header.
+const TOP_STEP: u64 = 1 << 20;
+
+const _: () = assert!(SLOTS.is_multiple_of(2) && SLOTS < 64, "slot indices fit the six low bits");
+
+/// The header fills a cache line, and pages are aligned to one.
+#[repr(C, align(64))]
+pub(crate) struct Page<K> {
+    insert: AtomicU64,
+    base: AtomicU64,
+    floor: AtomicU64,
+    /// No word of any life had a tick above it. Raised before the word is.
+    top: AtomicU64,
+    successor: AtomicPtr<Successors<K>>,
+    /// The next page in the arena's stack of those that may be used again.
+    pub(crate) link: AtomicPtr<Page<K>>,
+    /// The hashes it is for: `[prefix 58 | depth 6]`.
+    place: AtomicU64,
+    slots: [Slot<K>; SLOTS],
+}
+
+/// What comes after a page: one page of the same hashes, or one for each half.
+pub(crate) struct Successors<K> {
+    pub(crate) low: *const Page<K>,
+    pub(crate) high: *const Page<K>,
+}
+
+/// Which hashes a page is for: those whose top `depth` bits (below the shard's) are `prefix`'s.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    /// Left-aligned.
+    pub(crate) prefix: u64,
+    pub(crate) depth: u32,
+}
+
+impl Place {
+    /// The place of the hashes that start as `prefix` does. Depths stay far below 58.
+    pub(crate) fn new(prefix: u64, depth: u32) -> Self {
+        debug_assert!(depth < 58);
+        let mask = if depth == 0 { 0 } else { u64::MAX << (64 - depth) };
+        Self { prefix: prefix & mask, depth }
+    }
+
+    /// The bit of a left-aligned hash that tells the halves apart.
+    pub(crate) fn half_bit(self) -> u64 {
+        1 << (63 - self.depth)
+    }
+
+    pub(crate) fn halves(self) -> (Self, Self) {
+        let depth = self.depth + 1;
+        (Self::new(self.prefix, depth), Self::new(self.prefix | self.half_bit(), depth))
+    }
+
+    /// The left-aligned prefix after the last of this place; `None` at the end.
+    pub(crate) fn after(self) -> Option<u64> {
+        if self.depth == 0 { None } else { self.prefix.checked_add(1 << (64 - self.depth)) }
+    }
+}
+
+/// The page's `insert` word: `[version 56 | announced slot + 1 : 7 | frozen 1]`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Insert(u64);
+
+impl Insert {
+    const FROZEN: u64 = 1;
+    const ANNOUNCED_SHIFT: u32 = 1;
+    const ANNOUNCED: u64 = 0x7f << Self::ANNOUNCED_SHIFT;
+    const VERSION: u64 = 1 << 8;
+
+    pub(crate) fn is_frozen(self) -> bool {
+        self.0 & Self::FROZEN != 0
+    }
+
+    fn announced(self) -> Option<usize> {
+        let slot = (self.0 & Self::ANNOUNCED) >> Self::ANNOUNCED_SHIFT;
+        (slot as usize).checked_sub(1)
+    }
+
+    fn announce(self, slot: usize) -> Self {
+        Self(self.0 | (slot as u64 + 1) << Self::ANNOUNCED_SHIFT)
+    }
+
+    /// The version is 56 bits, and one insertion takes one: a page has at most 62 in a life.
+    fn clear(self) -> Self {
+        Self((self.0 & !Self::ANNOUNCED).wrapping_add(Self::VERSION))
+    }
+
+    fn freeze(self) -> Self {
+        Self(self.0 | Self::FROZEN)
+    }
+}
+
+impl<K> Page<K> {
+    /// A page of no life yet.
+    pub(crate) fn new() -> Self {
+        Self {
+            insert: AtomicU64::new(0),
+            base: AtomicU64::new(0),
+            floor: AtomicU64::new(0),
+            top: AtomicU64::new(0),
+            successor: AtomicPtr::new(ptr::null_mut()),
+            link: AtomicPtr::new(ptr::null_mut()),
+            place: AtomicU64::new(0),
+            slots: core::array::from_fn(|_| Slot::new()),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn slot(&self, index: usize) -> &Slot<K> {
+        &self.slots[index]
+    }
+
+    pub(crate) fn slots(&self) -> &[Slot<K>] {
+        &self.slots
+    }
+
+    // ---- time ----------------------------------------------------------------------------------
+
+    /// The page's time at a tick of the clock. Never below the floor, whatever the clock does; beyond
+    /// every tick while the page is a draft.
+    #[inline]
+    pub(crate) fn time(&self, now: u64) -> u64 {
+        // Acquire, both: a stale handle re-reads the word after them (invariant P4).
+        let base = self.base.load(Ordering::Acquire);
+        let floor = self.floor.load(Ordering::Acquire);
+        // A clock that stepped back behind the floor is held there.
+        let ahead = now.wrapping_sub(base).cast_signed();
+        ahead.max(floor.cast_signed()).cast_unsigned()
+    }
+
+    /// The time of a draft, for whoever fills it.
+    pub(crate) fn draft_time(&self, now: u64) -> u64 {
+        // Relaxed, both: the page is private.
+        let floor = self.floor.load(Ordering::Relaxed) & !DRAFT;
+        let ahead = now.wrapping_sub(self.base.load(Ordering::Relaxed)).cast_signed();
+        ahead.max(floor.cast_signed()).cast_unsigned()
+    }
+
+    /// Whether the page was published. Looked at after the word.
+    #[inline]
+    pub(crate) fn is_open(&self) -> bool {
+        // Acquire: a re-read of the word comes after it.
+        self.floor.load(Ordering::Acquire) & DRAFT == 0
+    }
+
+    /// Makes a draft a page: by whoever leads others to it, once it is published. Under the pin by
+    /// which it was found, so that it is not yet another life's draft.
+    pub(crate) fn open(&self) {
+        // Relaxed: the exchange below decides.
+        if self.floor.load(Ordering::Relaxed) & DRAFT != 0 {
+            // Release: a handle that finds it open finds what the draft was filled with.
+            self.floor.fetch_and(!DRAFT, Ordering::Release);
+        }
+    }
+
+    /// The clock's tick at a tick of the page.
+    #[inline]
+    pub(crate) fn clock_tick(&self, tick: u64) -> u64 {
+        // Acquire: as above.
+        self.base.load(Ordering::Acquire).wrapping_add(tick)
+    }
+
+    /// Makes `top` no less than `tick`, before a word takes that tick.
+    #[inline]
+    pub(crate) fn raise_top(&self, tick: u64) {
+        // Relaxed, both: whoever gives the page its next life reads `top` after it read, with
+        // Acquire, the frozen words that were stored after this.
+        if tick > self.top.load(Ordering::Relaxed) {
+            self.top.fetch_max((tick | (TOP_STEP - 1)).min(TICK_MAX), Ordering::Relaxed);
+        }
+    }
+
+    pub(crate) fn top(&self) -> u64 {
+        // Relaxed: see `raise_top`.
+        self.top.load(Ordering::Relaxed)
+    }
+
+    /// Begins a life without keys, as a draft; the page is private, though stale handles still look.
+    pub(crate) fn begin(&self, base: u64, floor: u64, place: Place) {
+        // Release: a stale handle that reads one of these finds, in the word it reads next, that the
+        // page's last life is over (invariant P4).
+        self.base.store(base, Ordering::Release);
+        self.floor.store(floor | DRAFT, Ordering::Release);
+        // Relaxed, all: published by the Release of a successor or a directory entry.
+        self.top.fetch_max(floor + crate::word::TICK_SLACK, Ordering::Relaxed);
+        self.insert.store(0, Ordering::Relaxed);
+        self.place.store(place.prefix | u64::from(place.depth), Ordering::Relaxed);
+        self.successor.store(ptr::null_mut(), Ordering::Relaxed);
+        for slot in &self.slots {
+            slot.reset(floor);
+        }
+    }
+
+    /// Lets the next life start from tick 0, after the page rested for a whole range of ticks.
+    pub(crate) fn restart(&self) {
+        // Relaxed: the page is private.
+        self.top.store(0, Ordering::Relaxed);
+    }
+
+    pub(crate) fn place(&self) -> Place {
+        // Relaxed: written before the page was published, and constant from then on.
+        let place = self.place.load(Ordering::Relaxed);
+        Place::new(place, (place & 63) as u32)
+    }
+
+    // ---- search --------------------------------------------------------------------------------
+
+    /// The slots in the order in which a hash is searched: from its home line on.
+    #[inline]
+    fn probe(&self, hash: Hash) -> impl Iterator<Item = (usize, &Slot<K>)> {
+        let (wrapped, first) = self.slots.split_at(hash.home());
+        let from = hash.home();
+        let first = first.iter().enumerate().map(move |(i, slot)| (from + i, slot));
+        first.chain(wrapped.iter().enumerate())
+    }
+
+    /// Where the living resource of `key` is, with the word found there.
+    ///
+    /// A miss means that it was not there at some time during the search. Dead slots do not count.
+    #[inline]
+    pub(crate) fn search<Q>(&self, hash: Hash, key: &Q, _pinned: &Guard) -> Option<(usize, Word)>
+    where
+        K: Borrow<Q>,
+        Q: Eq + ?Sized,
+    {
+        for (index, slot) in self.probe(hash) {
+            let identity = slot.identity();
+            if hash.is_tag_of(identity) {
+                let word = slot.word();
+                if word.is_published()
+                    && !word.is_dead()
+                    // SAFETY: published, and the caller is pinned.
+                    && unsafe { slot.with_key(|k| k.borrow() == key) }
+                {
+                    return Some((index, word));
+                }
+            }
+            if identity == 0 && slot.word().is_never() {
+                return None;
+            }
+        }
+        None
+    }
+
+    /// Where the slot of an identity is, dead or alive.
+    pub(crate) fn search_identity(&self, hash: Hash, identity: u64) -> Option<(usize, Word)> {
+        for (index, slot) in self.probe(hash) {
+            let found = slot.identity();
+            if found == identity {
+                let word = slot.word();
+                if word.is_published() {
+                    return Some((index, word));
+                }
+            }
+            if found == 0 && slot.word().is_never() {
+                return None;
+            }
+        }
+        None
+    }
+
+    /// The slot for a copy, in a private page that has room.
+    pub(crate) fn first_never(&self, hash: Hash) -> &Slot<K> {
+        let mut probe = self.probe(hash).map(|(_, slot)| slot);
+        probe.find(|slot| slot.word().is_never()).expect("a page has room for its predecessor's keys")
+    }
+
+    // ---- insertion -----------------------------------------------------------------------------
+
+    /// The state of insertion, with nothing announced: step 1.
+    pub(crate) fn insertion(&self) -> Insert {
+        loop {
+            // Acquire: pairs with the Release of each announcement, so that the search that follows
+            // finds what was inserted before.
+            let insert = Insert(self.insert.load(Ordering::Acquire));
+            match insert.announced() {
+                Some(slot) => self.publish(insert, slot),
+                None => return insert,
+            }
+        }
+    }
+
+    /// Claims the first free slot in the order of the hash's search; `None` if the page is full.
+    pub(crate) fn claim(&self, hash: Hash, now: u64) -> Option<usize> {
+        self.raise_top(now + crate::word::TICK_SLACK);
+        self.probe(hash).find(|(_, slot)| slot.claim(now)).map(|(index, _)| index)
+    }
+
+    /// Announces a claimed slot: here its insertion takes effect, if no other came since `seen`.
+    pub(crate) fn announce(&self, seen: Insert, slot: usize) -> bool {
+        let announced = seen.announce(slot);
+        // AcqRel: Release hands over the key and the identity; Acquire, so that what was announced
+        // before comes first for those who search after this one. Relaxed on failure: it is loaded
+        // again.
+        let done = self
+            .insert
+            .compare_exchange(seen.0, announced.0, Ordering::AcqRel, Ordering::Relaxed)
+            .is_ok();
+        if done {
+            self.publish(announced, slot);
+        }
+        done
+    }
+
+    /// Publishes what is announced. Any thread may do it.
+    fn publish(&self, announced: Insert, slot: usize) {
+        self.slots[slot].publish();
+        // Release: whoever finds it cleared finds the slot published. Relaxed on failure: another
+        // cleared it.
+        let cleared = announced.clear();
+        let _ = self.insert.compare_exchange(
+            announced.0,
+            cleared.0,
+            Ordering::Release,
+            Ordering::Relaxed,
+        );
+    }
+
+    // ---- replacement ---------------------------------------------------------------------------
+
+    /// Freezes insertion and every word: the contents can no longer change. Any thread may do it.
+    pub(crate) fn freeze(&self) {
+        loop {
+            let insert = self.insertion();
+            if insert.is_frozen() {
+                break;
+            }
+            // AcqRel: whoever finds it frozen goes to the successor; and what was inserted before is
+            // seen by the copy. Relaxed on failure: it is loaded again.
+            let frozen = insert.freeze().0;
+            let done = self.insert.compare_exchange(
+                insert.0,
+                frozen,
+                Ordering::AcqRel,
+                Ordering::Relaxed,
+            );
+            if done.is_ok() {
+                break;
+            }
+        }
+        for slot in &self.slots {
+            slot.freeze();
+        }
+    }
+
+    pub(crate) fn successors(&self, _pinned: &Guard) -> Option<&Successors<K>> {
+        // Acquire: pairs with the Release in `succeed`: the successors' contents are seen.
+        let successors = self.successor.load(Ordering::Acquire);
+        // SAFETY: it is freed only when the page begins another life, which the pin keeps off.
+        unsafe { successors.as_ref() }
+    }
+
+    /// Publishes the successors, unless somebody was first: then they come back.
+    pub(crate) fn succeed(&self, successors: Box<Successors<K>>) -> Result<(), Box<Successors<K>>> {
+        let raw = Box::into_raw(successors);
+        // AcqRel: Release hands over the successors' contents, and the frozen words that the copy was
+        // made from. Relaxed on failure: the winner's are loaded when they are needed.
+        self.successor
+            .compare_exchange(ptr::null_mut(), raw, Ordering::AcqRel, Ordering::Relaxed)
+            .map(drop)
+            // SAFETY: `raw` came from `Box::into_raw` and was not published.
+            .map_err(|_| unsafe { Box::from_raw(raw) })
+    }
+
+    /// Frees the list of successors, at the end of a page's life.
+    ///
+    /// # Safety
+    ///
+    /// The page is private, and no pin is left from when it was not.
+    pub(crate) unsafe fn drop_successors(&self) {
+        // Acquire: whoever published them is done.
+        let raw = self.successor.swap(ptr::null_mut(), Ordering::Acquire);
+        if !raw.is_null() {
+            // SAFETY: it came from `Box::into_raw` in `succeed`, and by the contract nobody uses it.
+            drop(unsafe { Box::from_raw(raw) });
+        }
+    }
+
+    /// Drops the keys of a life that is over. If one panics, the rest stay for another try.
+    ///
+    /// # Safety
+    ///
+    /// The page is private, and no pin is left from when it was not.
+    pub(crate) unsafe fn drop_keys(&self) {
+        if !core::mem::needs_drop::<K>() {
+            return;
+        }
+        for slot in &self.slots {
+            let word = slot.word();
+            if word.is_published() {
+                slot.forget_key(word);
+                // SAFETY: published, so there is a key; the page is private; just marked as gone.
+                drop(unsafe { slot.take_key() });
+            }
+        }
+    }
+}
+
+#[cfg(all(test, not(leasehold_loom)))]
+#[path = "page_tests.rs"]
+mod tests;

@@ -1,0 +1,134 @@
+//! A resource that was looked up.
+
+use core::fmt;
+use core::hash::BuildHasher;
+use core::time::Duration;
+
+use crate::at::At;
+use crate::clock::{Clock, QuantaClock};
+use crate::error::{AcquireError, NotHeld};
+use crate::hash::Hash;
+use crate::id::HolderId;
+use crate::lease::{Lease, OwnedLease};
+use crate::sync::atomic::{AtomicU64, Ordering};
+use crate::sync::std_arc::Arc;
+use crate::table::shared::Core;
+use crate::table::{DefaultHashBuilder, Key, LeaseInfo, Revoke};
+
+/// A resource of a table, looked up once: acquiring it hashes and compares nothing.
+///
+/// It holds a share of the table, and nothing of the resource: an idle one may be forgotten to make
+/// room, and is then created anew by the next acquisition. It is `Sync`: share it, or clone it.
+///
+/// # Example
+///
+/// ```
+/// use leasehold::{HolderId, LeaseTable};
+/// use std::time::Duration;
+///
+/// let table: LeaseTable<String> = LeaseTable::new();
+/// let printer = table.resource("printer")?;
+/// let me = HolderId::mint();
+/// for _page in 0..3 {
+///     let lease = printer.try_acquire(me, Duration::from_secs(1))?;
+///     assert!(lease.check().is_ok());
+/// }
+/// # Ok::<(), leasehold::AcquireError>(())
+/// ```
+pub struct Resource<K: Key, S: BuildHasher = DefaultHashBuilder, C: Clock = QuantaClock> {
+    core: Arc<Core<K, S, C>>,
+    key: K,
+    place: Spot<K>,
+}
+
+/// Where the resource's slot was, and which identity it had there. The two are read one by one: a slot
+/// in which an identity is found that this resource ever had is its slot.
+pub(crate) struct Spot<K> {
+    pub(crate) hash: Hash,
+    pub(crate) at: At<K>,
+    pub(crate) identity: AtomicU64,
+}
+
+impl<K: Key, S: BuildHasher, C: Clock> Resource<K, S, C> {
+    pub(crate) fn new(core: Arc<Core<K, S, C>>, key: K) -> Result<Self, AcquireError> {
+        let place = core.spot(&key)?;
+        Ok(Self { core, key, place })
+    }
+
+    /// The resource's key.
+    #[must_use]
+    pub fn key(&self) -> &K {
+        &self.key
+    }
+
+    /// As [`LeaseTable::try_acquire`](crate::LeaseTable::try_acquire).
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    ///
+    /// # Panics
+    ///
+    /// As there.
+    #[inline]
+    pub fn try_acquire(
+        &self,
+        holder: HolderId,
+        term: Duration,
+    ) -> Result<Lease<'_, K, S, C>, AcquireError> {
+        let handle = self.core.acquire_at(&self.key, &self.place, holder, term)?;
+        Ok(Lease::new(&self.core, handle))
+    }
+
+    /// As [`LeaseTable::try_acquire_owned`](crate::LeaseTable::try_acquire_owned).
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    ///
+    /// # Panics
+    ///
+    /// As there.
+    pub fn try_acquire_owned(
+        &self,
+        holder: HolderId,
+        term: Duration,
+    ) -> Result<OwnedLease<K, S, C>, AcquireError> {
+        let handle = self.core.acquire_at(&self.key, &self.place, holder, term)?;
+        Ok(OwnedLease::new(self.core.clone(), handle))
+    }
+
+    /// As [`LeaseTable::inspect`](crate::LeaseTable::inspect).
+    #[must_use]
+    pub fn inspect(&self) -> Option<LeaseInfo> {
+        self.core.inspect(&self.key)
+    }
+
+    /// As [`LeaseTable::revoke`](crate::LeaseTable::revoke).
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn revoke(&self, how: Revoke) -> Result<LeaseInfo, NotHeld> {
+        self.core.revoke(&self.key, how)
+    }
+}
+
+impl<K: Key, S: BuildHasher, C: Clock> Clone for Resource<K, S, C> {
+    fn clone(&self) -> Self {
+        let Spot { hash, at, identity } = &self.place;
+        // Relaxed: only compared; see `Spot`.
+        let identity = AtomicU64::new(identity.load(Ordering::Relaxed));
+        let place = Spot { hash: *hash, at: at.clone(), identity };
+        Self { core: self.core.clone(), key: self.key.clone(), place }
+    }
+}
+
+impl<K: Key + fmt::Debug, S: BuildHasher, C: Clock> fmt::Debug for Resource<K, S, C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Resource")
+            .field("key", &self.key)
+            .field("lease", &self.inspect())
+            .finish_non_exhaustive()
+    }
+}

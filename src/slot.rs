@@ -1,0 +1,255 @@
+//! A slot: the word, who holds it, which resource it is, and the key. Every compare-exchange on a
+//! word is here, one function a transition.
+
+use core::mem::MaybeUninit;
+
+use crate::id::{HolderId, Token};
+use crate::sync::UnsafeCell;
+use crate::sync::atomic::{AtomicU64, Ordering};
+use crate::word::{self, State, Word};
+
+/// 24 bytes and the key. Two slots of a `u64` table share a cache line.
+#[repr(C)]
+pub(crate) struct Slot<K> {
+    word: AtomicU64,
+    /// `[stamp | holder]` of the newest grant whose holder was told; see [`Slot::publish_holder`].
+    holder: AtomicU64,
+    /// `[tag | incarnation]`: unchanged from publication until the page's next life.
+    identity: AtomicU64,
+    key: UnsafeCell<MaybeUninit<K>>,
+}
+
+impl<K> Slot<K> {
+    /// A slot of a page's first life.
+    pub(crate) fn new() -> Self {
+        Self {
+            word: AtomicU64::new(Word::never(0).bits()),
+            holder: AtomicU64::new(0),
+            identity: AtomicU64::new(0),
+            key: UnsafeCell::new(MaybeUninit::uninit()),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn word(&self) -> Word {
+        // Acquire: pairs with the Release of every transition, so that a published key, and what the
+        // last holder wrote before it released, are seen; and keeps the loads of identity and base
+        // that follow behind it (invariant P4).
+        Word::from_bits(self.word.load(Ordering::Acquire))
+    }
+
+    /// Whether the word is still `seen`, after Acquire loads of what belongs to it.
+    #[inline]
+    pub(crate) fn is_still(&self, seen: Word) -> bool {
+        // Relaxed: the Acquire loads in between keep it behind them, and no value comes back.
+        self.word.load(Ordering::Relaxed) == seen.bits()
+    }
+
+    #[inline]
+    pub(crate) fn identity(&self) -> u64 {
+        // Acquire: keeps the re-read of the word (`is_still`) behind it.
+        self.identity.load(Ordering::Acquire)
+    }
+
+    /// One transition of the lease; what is there instead when somebody was first.
+    #[inline]
+    pub(crate) fn transition(&self, from: Word, to: Word) -> Result<(), Word> {
+        debug_assert_ne!(from, to);
+        // AcqRel: Release hands what this thread did (wrote a key, worked under the lease, raised the
+        // page's top) to whoever finds the new word; Acquire takes over what the last holder did.
+        // Acquire on failure: the word found is decided upon like a loaded one.
+        self.word
+            .compare_exchange(from.bits(), to.bits(), Ordering::AcqRel, Ordering::Acquire)
+            .map(drop)
+            .map_err(Word::from_bits)
+    }
+
+    /// Claims a free slot for a key. The caller alone may then use the identity and the key.
+    pub(crate) fn claim(&self, now: u64) -> bool {
+        let mut seen = self.word();
+        while let Some(claimed) = seen.claim(now) {
+            match self.transition(seen, claimed) {
+                Ok(()) => return true,
+                Err(found) => seen = found,
+            }
+        }
+        false
+    }
+
+    /// Gives back a slot that the caller claimed and did not announce.
+    pub(crate) fn unclaim(&self) {
+        let mut seen = self.word();
+        // Only a freeze can come in between.
+        while let Err(found) = self.transition(seen, seen.unclaim()) {
+            seen = found;
+        }
+    }
+
+    /// Makes an announced slot a resource; whoever comes first.
+    pub(crate) fn publish(&self) {
+        let seen = self.word();
+        if seen.state() == State::Claimed {
+            debug_assert!(!seen.is_frozen(), "frozen before what was announced was published");
+            // A failure means that another did it: an announced slot is published once a life.
+            let _ = self.transition(seen, seen.publish());
+        }
+    }
+
+    /// Freezes the word: from here on its lease goes on in a successor page.
+    pub(crate) fn freeze(&self) -> Word {
+        let mut seen = self.word();
+        while !seen.is_frozen() {
+            match self.transition(seen, seen.frozen()) {
+                Ok(()) => return seen.frozen(),
+                Err(found) => seen = found,
+            }
+        }
+        seen
+    }
+
+    /// Tells who won the grant of `stamp`; only its winner may. `false` if the slot was sealed first:
+    /// then tell it in the successor.
+    #[inline]
+    pub(crate) fn publish_holder(&self, stamp: u64, holder: HolderId) -> bool {
+        let mine = word::holder_bits(stamp, holder.get());
+        // Relaxed: the value is only compared, by stamp, and the exchange checks it again.
+        let mut seen = self.holder.load(Ordering::Relaxed);
+        loop {
+            let (newest, _) = word::holder_parts(seen);
+            if newest >= stamp {
+                // Sealed at this very stamp, or told of a later grant: then this one is over.
+                return newest > stamp;
+            }
+            // Release: a reader that finds this holder finds the grant too. Relaxed on failure: as
+            // for the load.
+            match self.holder.compare_exchange_weak(
+                seen,
+                mine,
+                Ordering::Release,
+                Ordering::Relaxed,
+            ) {
+                Ok(_) => return true,
+                Err(found) => seen = found,
+            }
+        }
+    }
+
+    /// Who holds the lease of `stamp`, if its winner has told yet.
+    #[inline]
+    pub(crate) fn holder_of(&self, stamp: u64) -> Option<HolderId> {
+        // Acquire: pairs with the Release above.
+        let (of, holder) = word::holder_parts(self.holder.load(Ordering::Acquire));
+        if of == stamp { HolderId::from_bits(holder) } else { None }
+    }
+
+    /// The holder of the lease of `stamp` in a frozen slot, for the copy. If it was not told yet it
+    /// will not be told here any more: one variable decides, so copier and teller cannot miss each
+    /// other.
+    pub(crate) fn seal_holder(&self, stamp: u64) -> Option<HolderId> {
+        let seal = word::holder_bits(stamp, 0);
+        let mut seen = self.holder.load(Ordering::Acquire);
+        loop {
+            let (of, holder) = word::holder_parts(seen);
+            if of >= stamp {
+                return HolderId::from_bits(holder);
+            }
+            // AcqRel: a teller that finds the seal finds the freeze before it, and so on its way the
+            // successor. Acquire on failure: the holder found is copied.
+            match self.holder.compare_exchange(seen, seal, Ordering::AcqRel, Ordering::Acquire) {
+                Ok(_) => return None,
+                Err(found) => seen = found,
+            }
+        }
+    }
+
+    /// Writes identity and key into a claimed slot.
+    ///
+    /// # Safety
+    ///
+    /// The caller has the slot's claim, or its page is private; and no key is in it.
+    pub(crate) unsafe fn write_key(&self, identity: u64, key: K) {
+        // Release: pairs with `identity`'s Acquire. A search that meets the identity early finds the
+        // word unpublished, or compares the key.
+        self.identity.store(identity, Ordering::Release);
+        // SAFETY: by the contract nobody else reads or writes the key now.
+        self.key.with_mut(|slot| unsafe { (*slot).write(key) });
+    }
+
+    /// Changes the identity of a claimed slot.
+    pub(crate) fn write_identity(&self, identity: u64) {
+        // Release: as above.
+        self.identity.store(identity, Ordering::Release);
+    }
+
+    /// Takes the key out again.
+    ///
+    /// # Safety
+    ///
+    /// The caller has the slot's claim, or its page is private; a key is in it, and is not used again.
+    pub(crate) unsafe fn take_key(&self) -> K {
+        // SAFETY: by the contract the key is initialised, and nobody else reads or writes it.
+        self.key.with_mut(|slot| unsafe { (*slot).assume_init_read() })
+    }
+
+    /// Reads the key.
+    ///
+    /// # Safety
+    ///
+    /// The slot was found published, and the caller is pinned since before that.
+    #[inline]
+    pub(crate) unsafe fn with_key<R>(&self, read: impl FnOnce(&K) -> R) -> R {
+        // SAFETY: a published key is not written until its page's next life, which the pin keeps off.
+        self.key.with(|slot| read(unsafe { (*slot).assume_init_ref() }))
+    }
+
+    /// Begins a slot's next life, without a key. The page is private; stale handles still look.
+    pub(crate) fn reset(&self, tick: u64) {
+        // Relaxed: the Release of the word orders them before it.
+        self.holder.store(0, Ordering::Relaxed);
+        self.identity.store(0, Ordering::Relaxed);
+        // Release: a stale handle that reads this word reads the identity after it, and finds another.
+        self.word.store(Word::never(tick).bits(), Ordering::Release);
+    }
+
+    /// Marks the key as gone, before it is dropped.
+    pub(crate) fn forget_key(&self, seen: Word) {
+        // Release: harmless to readers; the page is private.
+        self.word.store(Word::new(seen.tick(), seen.stamp(), State::Free).frozen().bits(), Ordering::Release);
+    }
+
+    /// Puts a copy of a resource into a private page.
+    ///
+    /// # Safety
+    ///
+    /// The page is private and the slot has no key.
+    pub(crate) unsafe fn restore(&self, copy: Copied, key: K) {
+        let stamp = copy.word.stamp();
+        let holder = match copy.holder {
+            Some(holder) => word::holder_bits(stamp, holder.get()),
+            // One below: the winner may still tell.
+            None => word::holder_bits(stamp - 1, 0),
+        };
+        // SAFETY: by this function's own contract.
+        unsafe { self.write_key(copy.identity, key) };
+        // Relaxed: ordered by the Release below.
+        self.holder.store(holder, Ordering::Relaxed);
+        // Release: as in `reset`; and the page is published by a Release of its own.
+        self.word.store(copy.word.bits(), Ordering::Release);
+    }
+}
+
+/// What of a resource goes on in another page, beside the key.
+#[derive(Clone, Copy)]
+pub(crate) struct Copied {
+    /// With its tick of the new page, not frozen.
+    pub(crate) word: Word,
+    pub(crate) holder: Option<HolderId>,
+    pub(crate) identity: u64,
+}
+
+/// The token of the grant of `stamp` in the slot of that identity.
+#[inline]
+pub(crate) fn token(identity: u64, stamp: u64) -> Token {
+    let bits = word::token_bits(word::identity_incarnation(identity), stamp);
+    Token::new(bits).expect("incarnations start at 1")
+}

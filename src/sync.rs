@@ -1,0 +1,93 @@
+//! Everything that synchronises comes through here, so that a build with `--cfg leasehold_loom` runs
+//! the same code under [loom](https://docs.rs/loom)'s scheduler and memory model.
+
+#[cfg(not(target_has_atomic = "64"))]
+compile_error!(
+    "leasehold needs 64-bit atomic compare-exchange: a lease is one 64-bit word, and a table that \
+     emulated it with locks could not keep its promises. This target has no 64-bit atomics."
+);
+
+#[cfg(not(leasehold_loom))]
+pub(crate) mod atomic {
+    pub(crate) use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+}
+#[cfg(leasehold_loom)]
+pub(crate) mod atomic {
+    pub(crate) use loom::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+}
+
+/// Atomics that loom need not see: counters that no decision rests on, and the clocks.
+pub(crate) mod std_atomic {
+    pub(crate) use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+}
+pub(crate) mod std_arc {
+    pub(crate) use std::sync::Arc;
+}
+pub(crate) use parking_lot::{Mutex, RwLock};
+
+#[cfg(not(leasehold_loom))]
+pub(crate) use cell::UnsafeCell;
+#[cfg(leasehold_loom)]
+pub(crate) use loom::cell::UnsafeCell;
+
+#[cfg(not(leasehold_loom))]
+pub(crate) mod epoch {
+    //! Grace periods, from `crossbeam-epoch`'s default collector.
+    pub(crate) use crossbeam_epoch::{Guard, pin};
+
+    /// Runs `f` once every thread that is pinned now has unpinned.
+    ///
+    /// # Safety
+    ///
+    /// `f` may run on any thread, at any later time, or never: what it captures must allow that.
+    pub(crate) unsafe fn defer<F: FnOnce()>(guard: &Guard, f: F) {
+        // SAFETY: the caller's contract is the same as `defer_unchecked`'s.
+        unsafe { guard.defer_unchecked(f) }
+    }
+}
+#[cfg(leasehold_loom)]
+pub(crate) mod epoch;
+
+#[cfg(not(leasehold_loom))]
+mod cell {
+    /// `core`'s cell with loom's interface, so that every access says whether it reads or writes.
+    #[repr(transparent)]
+    pub(crate) struct UnsafeCell<T>(core::cell::UnsafeCell<T>);
+
+    impl<T> UnsafeCell<T> {
+        #[inline(always)]
+        pub(crate) const fn new(value: T) -> Self {
+            Self(core::cell::UnsafeCell::new(value))
+        }
+
+        #[inline(always)]
+        pub(crate) fn with<R>(&self, f: impl FnOnce(*const T) -> R) -> R {
+            f(self.0.get())
+        }
+
+        #[inline(always)]
+        pub(crate) fn with_mut<R>(&self, f: impl FnOnce(*mut T) -> R) -> R {
+            f(self.0.get())
+        }
+    }
+}
+
+/// Counters of the whole process.
+pub(crate) mod process {
+    use super::std_atomic::{AtomicU64, Ordering};
+
+    static HOLDERS: AtomicU64 = AtomicU64::new(0);
+    static TABLES: AtomicU64 = AtomicU64::new(0);
+
+    /// The next number of a minted holder, from 0.
+    pub(crate) fn next_holder() -> u64 {
+        // Relaxed: only that no two calls get one number matters, and a read-modify-write gives that.
+        HOLDERS.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// The next number of a table, from 0.
+    pub(crate) fn next_table() -> u64 {
+        // Relaxed: as above.
+        TABLES.fetch_add(1, Ordering::Relaxed)
+    }
+}

@@ -1,0 +1,300 @@
+//! How a table is made.
+
+use core::error::Error;
+use core::fmt;
+use core::hash::BuildHasher;
+use core::time::Duration;
+use std::collections::HashMap;
+
+use crossbeam_utils::CachePadded;
+
+use super::shared::Core;
+use super::{DefaultHashBuilder, Key, LeaseTable};
+use crate::arena::Epochs;
+use crate::clock::{Clock, QuantaClock};
+use crate::id::TableId;
+use crate::page::SLOTS;
+use crate::room::Room;
+use crate::shard::{Limits, Shard};
+use crate::stats::Striped;
+use crate::sync::RwLock;
+use crate::sync::epoch;
+use crate::sync::std_arc::Arc;
+use crate::word::TICK_BITS;
+
+/// The longest term: half the range of a word's tick.
+const TERM_TICKS_MAX: u64 = 1 << (TICK_BITS - 1);
+/// The longest retention.
+const RETENTION_TICKS_MAX: u64 = 1 << (TICK_BITS - 3);
+/// The most shards.
+const SHARDS_MAX: usize = 1 << 12;
+/// The largest initial capacity; a table may grow beyond.
+const CAPACITY_MAX: usize = 1 << 36;
+/// Resources that a page has on average before any is split, out of 62: most pages then have room.
+const PAGE_FILL: usize = if SLOTS < 8 { 1 } else { SLOTS * 5 / 8 };
+
+/// Settings of a [`LeaseTable`], all with defaults.
+///
+/// # Example
+///
+/// ```
+/// use leasehold::{BuildError, LeaseTable, ManualClock};
+/// use std::time::Duration;
+///
+/// let clock = ManualClock::new();
+/// let table = LeaseTable::<String>::builder()
+///     .capacity(10_000)
+///     .capacity_max(1_000_000)
+///     .term_max(Duration::from_secs(3600))
+///     .clock(clock.clone())
+///     .build()?;
+/// # let _ = table;
+/// let wrong = LeaseTable::<u64>::builder().capacity(10).capacity_max(5).build();
+/// assert_eq!(wrong.unwrap_err(), BuildError::CapacityAboveMax { capacity: 10, capacity_max: 5 });
+/// # Ok::<(), BuildError>(())
+/// ```
+#[derive(Clone, Debug)]
+#[must_use = "a builder makes a table when `build` is called"]
+pub struct Builder<K, S = DefaultHashBuilder, C = QuantaClock> {
+    capacity: usize,
+    capacity_max: Option<usize>,
+    shards: Option<usize>,
+    term_max: Option<Duration>,
+    retention: Duration,
+    hasher: S,
+    clock: C,
+    key: core::marker::PhantomData<fn() -> K>,
+}
+
+/// Settings that make no table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum BuildError {
+    /// `shards` is 0, not a power of two, or above 4096.
+    Shards {
+        /// The setting.
+        shards: usize,
+    },
+    /// `capacity` is above 2^36.
+    CapacityTooLarge {
+        /// The setting.
+        capacity: usize,
+        /// The largest.
+        max: usize,
+    },
+    /// `capacity` is above `capacity_max`.
+    CapacityAboveMax {
+        /// The setting.
+        capacity: usize,
+        /// The other setting.
+        capacity_max: usize,
+    },
+    /// `capacity_max` is 0: the table could grant nothing.
+    CapacityMaxZero,
+    /// `term_max` is shorter than a tick of the clock: the table could grant nothing.
+    TermMaxZero,
+    /// `term_max` is more than a lease's word can hold with this clock.
+    TermMaxTooLong {
+        /// The setting.
+        requested: Duration,
+        /// The longest: 2^41 ticks.
+        max: Duration,
+    },
+    /// `retention` is more than a lease's word can hold with this clock.
+    RetentionTooLong {
+        /// The setting.
+        requested: Duration,
+        /// The longest: 2^39 ticks.
+        max: Duration,
+    },
+}
+
+impl<K: Key> Builder<K> {
+    pub(super) fn new() -> Self {
+        Self {
+            capacity: 0,
+            capacity_max: None,
+            shards: None,
+            term_max: None,
+            retention: Duration::from_secs(10),
+            hasher: DefaultHashBuilder::default(),
+            clock: QuantaClock::default(),
+            key: core::marker::PhantomData,
+        }
+    }
+}
+
+impl<K: Key, S: BuildHasher, C: Clock> Builder<K, S, C> {
+    /// Room for this many resources from the start, so that the table need not grow up to there.
+    /// Default: 0, which is a page a shard.
+    pub fn capacity(mut self, resources: usize) -> Self {
+        self.capacity = resources;
+        self
+    }
+
+    /// The table knows at most this many resources, and refuses more with
+    /// [`Full`](crate::AcquireError::Full) while all are held. Idle ones make room first. Default: no
+    /// bound but memory.
+    ///
+    /// A bounded table counts its resources in one place, which every first acquisition of a resource
+    /// goes through. A refusal looks through the table for idle resources first.
+    pub fn capacity_max(mut self, resources: usize) -> Self {
+        self.capacity_max = Some(resources);
+        self
+    }
+
+    /// How many parts the table has: a power of two up to 4096. Default: four for each processor.
+    ///
+    /// Shards spread what first acquisitions write to. Acquisitions of known resources write to no
+    /// line that others' resources share but a neighbour's.
+    pub fn shards(mut self, shards: usize) -> Self {
+        self.shards = Some(shards);
+        self
+    }
+
+    /// The longest term that is granted. Default and maximum: 2^41 ticks of the clock, which is about
+    /// three weeks and a half.
+    ///
+    /// Every term must be longer than the pauses that its holder may suffer, and short enough to wait
+    /// for when it crashed: a bound here catches mistakes of units.
+    pub fn term_max(mut self, term: Duration) -> Self {
+        self.term_max = Some(term);
+        self
+    }
+
+    /// How long a resource is kept after its last lease was granted, or lapsed, before it may be
+    /// forgotten to make room. Default: ten seconds. At most 2^39 ticks.
+    ///
+    /// To forget is never wrong, as tokens go on rising. It costs the next acquirer an insertion.
+    pub fn retention(mut self, retention: Duration) -> Self {
+        self.retention = retention;
+        self
+    }
+
+    /// Another hasher. It need not be strong (bits are mixed), but keys with equal hashes share a page.
+    pub fn hasher<S2: BuildHasher>(self, hasher: S2) -> Builder<K, S2, C> {
+        let Self { capacity, capacity_max, shards, term_max, retention, clock, key, .. } = self;
+        Builder { capacity, capacity_max, shards, term_max, retention, hasher, clock, key }
+    }
+
+    /// Another clock.
+    pub fn clock<C2: Clock>(self, clock: C2) -> Builder<K, S, C2> {
+        let Self { capacity, capacity_max, shards, term_max, retention, hasher, key, .. } = self;
+        Builder { capacity, capacity_max, shards, term_max, retention, hasher, clock, key }
+    }
+
+    /// Makes the table.
+    ///
+    /// # Errors
+    ///
+    /// [`BuildError`] names the setting that is out of range, or the two that contradict each other.
+    pub fn build(self) -> Result<LeaseTable<K, S, C>, BuildError> {
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        let shards = self.checked_shards(processors)?;
+        self.check_capacity()?;
+        let rate = self.clock.rate();
+        let (term_max, term_ticks) = self.checked_term_max(rate.duration_floor(TERM_TICKS_MAX))?;
+        let retention = self.checked_retention(rate.duration_floor(RETENTION_TICKS_MAX))?;
+        let limits = Limits {
+            shard_bits: shards.ilog2(),
+            term_max: term_ticks,
+            retention,
+            reach: retention.next_multiple_of(4),
+        };
+        let epochs =
+            Epochs { now: self.clock.now(), reach: limits.reach, term_max: limits.term_max };
+        let depth = initial_depth(self.capacity, shards);
+        let pinned = epoch::pin();
+        let new_shard = |_| CachePadded::new(Shard::new(depth, epochs, &pinned));
+        let core = Core {
+            rate,
+            limits,
+            room: Room::new(self.capacity_max),
+            stats: Striped::new(processors),
+            shards: (0..shards).map(new_shard).collect(),
+            id: TableId::mint(),
+            labels: RwLock::new(HashMap::new()),
+            term_max,
+            capacity_max: self.capacity_max.unwrap_or(usize::MAX),
+            hasher: self.hasher,
+            clock: self.clock,
+        };
+        Ok(LeaseTable { core: Arc::new(core) })
+    }
+
+    fn checked_shards(&self, processors: usize) -> Result<usize, BuildError> {
+        let default = (processors * 4).next_power_of_two().min(SHARDS_MAX);
+        let shards = self.shards.unwrap_or(default);
+        let fits = shards.is_power_of_two() && shards <= SHARDS_MAX;
+        if fits { Ok(shards) } else { Err(BuildError::Shards { shards }) }
+    }
+
+    fn check_capacity(&self) -> Result<(), BuildError> {
+        let capacity = self.capacity;
+        match self.capacity_max {
+            Some(0) => Err(BuildError::CapacityMaxZero),
+            Some(capacity_max) if capacity > capacity_max => {
+                Err(BuildError::CapacityAboveMax { capacity, capacity_max })
+            }
+            _ if capacity > CAPACITY_MAX => {
+                Err(BuildError::CapacityTooLarge { capacity, max: CAPACITY_MAX })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn checked_term_max(&self, max: Duration) -> Result<(Duration, u64), BuildError> {
+        let requested = self.term_max.unwrap_or(max);
+        match self.clock.rate().ticks_floor(requested) {
+            0 => Err(BuildError::TermMaxZero),
+            ticks if ticks > TERM_TICKS_MAX => Err(BuildError::TermMaxTooLong { requested, max }),
+            ticks => Ok((requested, ticks)),
+        }
+    }
+
+    fn checked_retention(&self, max: Duration) -> Result<u64, BuildError> {
+        let requested = self.retention;
+        let ticks = self.clock.rate().ticks_floor(requested);
+        let fits = ticks <= RETENTION_TICKS_MAX;
+        if fits { Ok(ticks) } else { Err(BuildError::RetentionTooLong { requested, max }) }
+    }
+}
+
+/// The depth at which each shard has pages enough.
+fn initial_depth(capacity: usize, shards: usize) -> u32 {
+    let pages = capacity.div_ceil(shards).div_ceil(PAGE_FILL);
+    pages.max(1).next_power_of_two().ilog2()
+}
+
+impl fmt::Display for BuildError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Shards { shards } => {
+                write!(f, "shards is {shards}: use a power of two from 1 to {SHARDS_MAX}")
+            }
+            Self::CapacityTooLarge { capacity, max } => {
+                write!(f, "capacity is {capacity}: use at most {max}, and let the table grow")
+            }
+            Self::CapacityAboveMax { capacity, capacity_max } => write!(
+                f,
+                "capacity is {capacity} but capacity_max is {capacity_max}: raise the one or lower \
+                 the other"
+            ),
+            Self::CapacityMaxZero => {
+                f.write_str("capacity_max is 0, so that nothing could be granted: use at least 1")
+            }
+            Self::TermMaxZero => f.write_str(
+                "term_max is shorter than a tick of the clock, so that nothing could be granted: \
+                 use a longer one",
+            ),
+            Self::TermMaxTooLong { requested, max } => {
+                write!(f, "term_max is {requested:?}: use at most {max:?} with this clock")
+            }
+            Self::RetentionTooLong { requested, max } => {
+                write!(f, "retention is {requested:?}: use at most {max:?} with this clock")
+            }
+        }
+    }
+}
+
+impl Error for BuildError {}

@@ -1,0 +1,288 @@
+//! A grant in hand: the operations of its holder. They go to the slot directly, without a pin: page
+//! memory stays mapped, and identity and stamp tell a stale handle from a good one. What is not as
+//! the handle left it takes the slow path: a search by identity, under a pin.
+
+use core::hash::BuildHasher;
+use core::time::Duration;
+
+use super::Key;
+use super::shared::Core;
+use crate::at::At;
+use crate::clock::Clock;
+use crate::error::{Lost, RenewError};
+use crate::hash::Hash;
+use crate::id::{HolderId, Token};
+use crate::page::Page;
+use crate::shard::Found;
+use crate::slot::{self, Slot};
+use crate::stats::Event;
+use crate::sync::epoch;
+use crate::word::{self, Cause, Renew, State, TICK_MAX, TICK_SLACK, Word};
+
+pub(crate) struct Handle<K> {
+    /// Follows the lease when its page is replaced.
+    pub(super) at: At<K>,
+    pub(super) name: Name,
+    pub(super) holder: HolderId,
+    /// The clock's tick at the grant.
+    pub(super) granted_at: u64,
+}
+
+/// Which grant it is: enough to find its slot.
+#[derive(Clone, Copy)]
+pub(crate) struct Name {
+    pub(crate) hash: Hash,
+    pub(crate) token: Token,
+}
+
+impl Name {
+    #[inline]
+    pub(super) fn identity(self) -> u64 {
+        self.hash.identity(word::token_parts(self.token.get()).0)
+    }
+
+    #[inline]
+    pub(super) fn stamp(self) -> u64 {
+        word::token_parts(self.token.get()).1
+    }
+}
+
+/// A lease that is its holder's.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Valid {
+    /// In ticks.
+    pub(crate) remaining: u64,
+    pub(crate) closing: bool,
+}
+
+impl<K> Handle<K> {
+    pub(crate) fn token(&self) -> Token {
+        self.name.token
+    }
+
+    pub(crate) fn holder(&self) -> HolderId {
+        self.holder
+    }
+
+    pub(crate) fn name(&self) -> Name {
+        self.name
+    }
+}
+
+impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
+    /// The handle's page and slot.
+    #[inline]
+    fn deref<'a>(&'a self, handle: &Handle<K>) -> (&'a Page<K>, &'a Slot<K>) {
+        let (page, index) = handle.at.get();
+        // SAFETY: handles are used with the table that made them; its pages live as long as it does.
+        let page = unsafe { page.as_ref() };
+        (page, page.slot(index))
+    }
+
+    /// Whether the word, found in the handle's slot, is of its lease, as far as one look tells. What
+    /// is read of the page after this counts only if the word is then found unchanged: by a
+    /// compare-exchange or a second look (invariant P4).
+    #[inline]
+    fn is_of(handle: &Handle<K>, slot: &Slot<K>, word: Word) -> bool {
+        word.stamp() == handle.name.stamp() && !word.is_frozen() && slot.identity() == handle.name.identity()
+    }
+
+    #[inline]
+    pub(crate) fn check(&self, handle: &Handle<K>) -> Result<Valid, Lost> {
+        let (page, slot) = self.deref(handle);
+        let word = slot.word();
+        if Self::is_of(handle, slot, word) {
+            let time = page.time(self.clock.now());
+            if word.is_valid(time) && slot.is_still(word) {
+                let closing = word.state() == State::Closing;
+                return Ok(Valid { remaining: word.tick() - time, closing });
+            }
+        }
+        self.check_slow(handle.name, Some(&handle.at))
+    }
+
+    #[inline]
+    pub(crate) fn renew(&self, handle: &Handle<K>, term: Duration) -> Result<(), RenewError> {
+        let ticks = self.renewal_ticks(term)?;
+        let (page, slot) = self.deref(handle);
+        let word = slot.word();
+        if Self::is_of(handle, slot, word) {
+            let time = page.time(self.clock.now());
+            let deadline = time.saturating_add(ticks);
+            if deadline <= TICK_MAX - TICK_SLACK {
+                let done = match word.renew(handle.name.stamp(), time, deadline) {
+                    Renew::To(next) => {
+                        page.raise_top(deadline);
+                        slot.transition(word, next).is_ok()
+                    }
+                    Renew::Unchanged => slot.is_still(word),
+                    _ => false,
+                };
+                if done {
+                    self.stats.add(Event::Renewal, 1);
+                    return Ok(());
+                }
+            }
+        }
+        self.renew_slow(handle.name, ticks, Some(&handle.at))
+    }
+
+    #[inline]
+    pub(crate) fn release(&self, handle: &Handle<K>) -> Result<(), Lost> {
+        let (page, slot) = self.deref(handle);
+        let word = slot.word();
+        if Self::is_of(handle, slot, word) && matches!(word.state(), State::Held | State::Closing) {
+            let since = page.time(handle.granted_at).min(word.tick());
+            // A draft may yet be thrown away: not there.
+            if page.is_open() && slot.transition(word, word.end(since, Cause::Released)).is_ok() {
+                self.stats.add(Event::Release, 1);
+                return Ok(());
+            }
+        }
+        self.release_slow(handle.name)
+    }
+
+    /// The deadline's distance, without saying anything about a lease that is over.
+    pub(crate) fn remaining(&self, handle: &Handle<K>) -> Duration {
+        let ticks = self.check(handle).map_or(0, |valid| valid.remaining);
+        self.rate.duration_floor(ticks)
+    }
+
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn check_slow(&self, name: Name, at: Option<&At<K>>) -> Result<Valid, Lost> {
+        let (identity, stamp) = (name.identity(), name.stamp());
+        let pinned = epoch::pin();
+        loop {
+            let now = self.clock.now();
+            let ctx = self.ctx(now, &pinned);
+            let found = self.shard(name.hash).find_identity(name.hash, identity, &ctx).ok_or(Lost::Gone)?;
+            if let Some(at) = at {
+                at.set(&found);
+            }
+            let Found { page, index, word } = found;
+            let time = page.time(now);
+            // A renewal that would move nothing finds out the same.
+            match word.renew(stamp, time, 0) {
+                Renew::Frozen => {}
+                Renew::Expire(next) => {
+                    if page.slot(index).transition(word, next).is_ok() {
+                        return Err(Lost::Expired);
+                    }
+                }
+                Renew::Expired => return Err(Lost::Expired),
+                Renew::Lost => return Err(Self::reason(page.slot(index), word, stamp)),
+                Renew::To(_) | Renew::Unchanged | Renew::Closing => {
+                    let closing = word.state() == State::Closing;
+                    return Ok(Valid { remaining: word.tick() - time, closing });
+                }
+            }
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn renew_slow(&self, name: Name, ticks: u64, at: Option<&At<K>>) -> Result<(), RenewError> {
+        let done = self.try_renew(name, ticks, at);
+        let event = if done.is_ok() { Event::Renewal } else { Event::Stale };
+        if !matches!(done, Err(RenewError::Closing { .. })) {
+            self.stats.add(event, 1);
+        }
+        done
+    }
+
+    fn try_renew(&self, name: Name, ticks: u64, at: Option<&At<K>>) -> Result<(), RenewError> {
+        let (identity, stamp) = (name.identity(), name.stamp());
+        let pinned = epoch::pin();
+        let shard = self.shard(name.hash);
+        loop {
+            let now = self.clock.now();
+            let ctx = self.ctx(now, &pinned);
+            let found = shard.find_identity(name.hash, identity, &ctx).ok_or(Lost::Gone)?;
+            if let Some(at) = at {
+                at.set(&found);
+            }
+            let Found { page, index, word } = found;
+            let slot = page.slot(index);
+            let time = page.time(now);
+            let deadline = time.saturating_add(ticks);
+            if deadline > TICK_MAX - TICK_SLACK {
+                shard.settle(page, &ctx, false);
+                continue;
+            }
+            match word.renew(stamp, time, deadline) {
+                Renew::To(next) => {
+                    page.raise_top(deadline);
+                    if slot.transition(word, next).is_ok() {
+                        return Ok(());
+                    }
+                }
+                Renew::Unchanged => return Ok(()),
+                Renew::Expire(next) => {
+                    if slot.transition(word, next).is_ok() {
+                        return Err(Lost::Expired.into());
+                    }
+                }
+                Renew::Expired => return Err(Lost::Expired.into()),
+                Renew::Closing => {
+                    let remaining = self.rate.duration_floor(word.tick() - time);
+                    return Err(RenewError::Closing { remaining });
+                }
+                Renew::Lost => return Err(Self::reason(slot, word, stamp).into()),
+                Renew::Frozen => {}
+            }
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn release_slow(&self, name: Name) -> Result<(), Lost> {
+        let done = self.try_release(name);
+        match done {
+            Ok(()) => self.stats.add(Event::Release, 1),
+            Err(_) => self.stats.add(Event::Stale, 1),
+        }
+        done
+    }
+
+    fn try_release(&self, name: Name) -> Result<(), Lost> {
+        let (identity, stamp) = (name.identity(), name.stamp());
+        let pinned = epoch::pin();
+        loop {
+            let now = self.clock.now();
+            let ctx = self.ctx(now, &pinned);
+            let found = self.shard(name.hash).find_identity(name.hash, identity, &ctx).ok_or(Lost::Gone)?;
+            let Found { page, index, word } = found;
+            let slot = page.slot(index);
+            if word.stamp() != stamp || !word.is_leased() {
+                return Err(Self::reason(slot, word, stamp));
+            }
+            let expired = word.state() == State::Expired;
+            let cause = if expired { Cause::Lapsed } else { Cause::Released };
+            let since = page.time(now).min(word.tick());
+            if slot.transition(word, word.end(since, cause)).is_ok() {
+                if expired {
+                    self.stats.add(Event::Lapse, 1);
+                    return Err(Lost::Expired);
+                }
+                return Ok(());
+            }
+        }
+    }
+
+    /// Why the lease of `stamp` is no longer in its slot.
+    fn reason(slot: &Slot<K>, word: Word, stamp: u64) -> Lost {
+        if word.stamp() == stamp {
+            return match word.cause() {
+                Cause::Released => Lost::Released,
+                Cause::Lapsed => Lost::Expired,
+                Cause::Revoked => Lost::Revoked,
+                Cause::Superseded => Lost::Taken { holder: slot.holder_of(stamp), token: None },
+            };
+        }
+        Lost::Taken {
+            holder: slot.holder_of(word.stamp()),
+            token: Some(slot::token(slot.identity(), word.stamp())),
+        }
+    }
+}

@@ -1,0 +1,352 @@
+//! What every handle of a table shares, and the operations by key.
+
+use core::borrow::Borrow;
+use core::hash::BuildHasher;
+use core::time::Duration;
+use std::collections::HashMap;
+
+use crossbeam_utils::CachePadded;
+
+use super::handle::{Handle, Name};
+use super::{Key, LeaseInfo, Revoke};
+use crate::at::At;
+use crate::clock::{Clock, TickRate};
+use crate::error::{AcquireError, Held, NotHeld, RenewError};
+use crate::hash::Hash;
+use crate::id::{HolderId, TableId};
+use crate::page::Page;
+use crate::room::Room;
+use crate::shard::{Ctx, Found, Limits, NoSlot, Shard};
+use crate::slot::{self, Slot};
+use crate::stats::{Event, Striped};
+use crate::sync::RwLock;
+use crate::sync::epoch::{self, Guard};
+use crate::sync::std_arc::Arc;
+use crate::word::{Acquire, Cause, State, TICK_MAX, TICK_SLACK, Word};
+
+pub(crate) struct Core<K, S, C> {
+    pub(super) clock: C,
+    pub(super) rate: TickRate,
+    pub(super) hasher: S,
+    pub(super) limits: Limits,
+    pub(super) room: Room,
+    pub(super) stats: Striped,
+    pub(super) shards: Box<[CachePadded<Shard<K>>]>,
+    pub(super) id: TableId,
+    pub(super) labels: RwLock<HashMap<HolderId, Arc<str>>>,
+    pub(super) term_max: Duration,
+    pub(super) capacity_max: usize,
+}
+
+/// Who asks, for how many ticks, as of when.
+#[derive(Clone, Copy)]
+pub(super) struct Want {
+    pub(super) holder: HolderId,
+    pub(super) ticks: u64,
+    pub(super) now: u64,
+}
+
+/// How an attempt at one slot ended.
+enum Outcome {
+    Granted { stamp: u64 },
+    Refused(Word),
+    /// The slot is dead, or its page is being replaced: look again.
+    Moved,
+    /// The page's base is too old for this deadline: replace it.
+    OutOfRange,
+}
+
+impl<K, S, C> Core<K, S, C> {
+    #[inline]
+    pub(super) fn shard(&self, hash: Hash) -> &Shard<K> {
+        &self.shards[hash.shard(self.limits.shard_bits)]
+    }
+
+    pub(super) fn ctx<'a>(&'a self, now: u64, pinned: &'a Guard) -> Ctx<'a, S> {
+        let Self { hasher, limits, room, stats, .. } = self;
+        Ctx { hasher, limits, room, stats, pinned, now }
+    }
+}
+
+impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
+    /// A term in ticks: rounded down, so that a holder never counts on more than the table.
+    #[inline]
+    pub(super) fn term_ticks(&self, term: Duration) -> Result<u64, AcquireError> {
+        match self.rate.ticks_floor(term) {
+            0 => Err(AcquireError::TermZero),
+            ticks if ticks > self.limits.term_max => {
+                Err(AcquireError::TermTooLong { requested: term, max: self.term_max })
+            }
+            ticks => Ok(ticks),
+        }
+    }
+
+    pub(super) fn renewal_ticks(&self, term: Duration) -> Result<u64, RenewError> {
+        self.term_ticks(term).map_err(|error| match error {
+            AcquireError::TermTooLong { requested, max } => RenewError::TermTooLong { requested, max },
+            _ => RenewError::TermZero,
+        })
+    }
+
+    #[inline]
+    pub(crate) fn acquire<Q>(
+        &self,
+        key: &Q,
+        holder: HolderId,
+        term: Duration,
+    ) -> Result<Handle<K>, AcquireError>
+    where
+        K: Borrow<Q>,
+        Q: std::hash::Hash + Eq + ToOwned<Owned = K> + ?Sized,
+    {
+        let ticks = self.term_ticks(term)?;
+        let hash = Hash::of(&self.hasher, key);
+        let pinned = epoch::pin();
+        let want = Want { holder, ticks, now: self.clock.now() };
+        let page = self.shard(hash).page(hash, &self.limits, &pinned);
+        if let Some((index, word)) = page.search(hash, key, &pinned) {
+            let found = Found { page, index, word };
+            if let Some(done) = self.grant(&found, hash, want, &pinned) {
+                return done;
+            }
+        }
+        self.acquire_slow(hash, key, want, &pinned)
+    }
+
+    /// Inserts, replaces pages and goes on to other slots until there is an answer.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn acquire_slow<Q>(
+        &self,
+        hash: Hash,
+        key: &Q,
+        mut want: Want,
+        pinned: &Guard,
+    ) -> Result<Handle<K>, AcquireError>
+    where
+        K: Borrow<Q>,
+        Q: std::hash::Hash + Eq + ToOwned<Owned = K> + ?Sized,
+    {
+        loop {
+            // The term counts from the grant, not from before a page was replaced.
+            want.now = self.clock.now();
+            let found = self.find_or_insert(hash, key, &self.ctx(want.now, pinned))?;
+            if let Some(done) = self.grant(&found, hash, want, pinned) {
+                return done;
+            }
+        }
+    }
+
+    pub(super) fn find_or_insert<'g, Q>(
+        &self,
+        hash: Hash,
+        key: &Q,
+        ctx: &Ctx<'g, S>,
+    ) -> Result<Found<'g, K>, AcquireError>
+    where
+        K: Borrow<Q>,
+        Q: std::hash::Hash + Eq + ToOwned<Owned = K> + ?Sized,
+    {
+        loop {
+            match self.shard(hash).find_or_insert(hash, key, ctx) {
+                Ok(found) => return Ok(found),
+                Err(NoSlot::Crowded) => return Err(AcquireError::Crowded),
+                Err(NoSlot::Exhausted) => return Err(AcquireError::Exhausted),
+                Err(NoSlot::Full) if self.make_room(hash, ctx) => {}
+                Err(NoSlot::Full) => {
+                    return Err(AcquireError::Full { capacity_max: self.capacity_max });
+                }
+            }
+        }
+    }
+
+    /// Leaves the idle resources of one page behind, however lately they were used; the page of this
+    /// hash first. `false` if nothing is idle.
+    #[cold]
+    fn make_room(&self, hash: Hash, ctx: &Ctx<'_, S>) -> bool {
+        let settle = |shard: &Shard<K>, page: &Page<K>| {
+            let idle = page.slots().iter().map(Slot::word).any(|w| w.state() == State::Vacant);
+            if idle {
+                shard.settle(page, ctx, true);
+            }
+            idle
+        };
+        let first = self.shard(hash);
+        settle(first, first.page(hash, &self.limits, ctx.pinned))
+            || self.shards.iter().any(|shard| {
+                let mut pages = shard.pages_from(0, ctx.pinned);
+                pages.any(|page| settle(shard, page))
+            })
+    }
+
+    /// Tries to grant the slot that was found. `None`: look again.
+    #[inline]
+    pub(super) fn grant(
+        &self,
+        found: &Found<'_, K>,
+        hash: Hash,
+        want: Want,
+        pinned: &Guard,
+    ) -> Option<Result<Handle<K>, AcquireError>> {
+        let &Found { page, index, .. } = found;
+        let slot = page.slot(index);
+        match self.try_grant(found, want) {
+            Outcome::Granted { stamp } => {
+                let token = slot::token(slot.identity(), stamp);
+                let handle = Handle {
+                    at: At::new(page, index),
+                    name: Name { hash, token },
+                    holder: want.holder,
+                    granted_at: want.now,
+                };
+                if !slot.publish_holder(stamp, want.holder) {
+                    self.tell_successor(&handle, pinned);
+                }
+                Some(Ok(handle))
+            }
+            Outcome::Refused(word) => {
+                self.stats.add(Event::Refusal, 1);
+                Some(Err(AcquireError::Held(self.held(page, slot, word, want.now))))
+            }
+            Outcome::Moved => None,
+            Outcome::OutOfRange => {
+                self.shard(hash).settle(page, &self.ctx(want.now, pinned), false);
+                None
+            }
+        }
+    }
+
+    #[inline]
+    fn try_grant(&self, found: &Found<'_, K>, want: Want) -> Outcome {
+        let &Found { page, index, mut word } = found;
+        let slot = page.slot(index);
+        let time = page.time(want.now);
+        let deadline = time.saturating_add(want.ticks);
+        if deadline > TICK_MAX - TICK_SLACK {
+            return Outcome::OutOfRange;
+        }
+        loop {
+            let same_holder = word.state() == State::Held
+                && slot.holder_of(word.stamp()) == Some(want.holder);
+            let (next, ended, outcome) = match word.acquire(time, deadline, same_holder) {
+                Acquire::Grant { next, ended } => {
+                    page.raise_top(deadline);
+                    (next, ended, Outcome::Granted { stamp: next.stamp() })
+                }
+                Acquire::Bury { next, ended } => (next, Some(ended), Outcome::Moved),
+                Acquire::Refused => return Outcome::Refused(word),
+                Acquire::Dead | Acquire::Frozen => return Outcome::Moved,
+            };
+            match slot.transition(word, next) {
+                Ok(()) => {
+                    self.count_grant(ended, &outcome);
+                    return outcome;
+                }
+                Err(found) => word = found,
+            }
+        }
+    }
+
+    #[inline]
+    fn count_grant(&self, ended: Option<Cause>, outcome: &Outcome) {
+        if matches!(outcome, Outcome::Granted { .. }) {
+            self.stats.add(Event::Grant, 1);
+        }
+        match ended {
+            None => {}
+            Some(Cause::Superseded) => self.stats.add(Event::Superseded, 1),
+            Some(_) => self.stats.add(Event::Lapse, 1),
+        }
+    }
+
+    /// Tells who won a grant whose page was replaced before it was told.
+    #[cold]
+    fn tell_successor(&self, handle: &Handle<K>, pinned: &Guard) {
+        let ctx = self.ctx(handle.granted_at, pinned);
+        let Name { hash, .. } = handle.name;
+        let (identity, stamp) = (handle.name.identity(), handle.name.stamp());
+        let shard = self.shard(hash);
+        while let Some(found) = shard.find_identity(hash, identity, &ctx) {
+            let over = found.word.stamp() != stamp;
+            if over || found.page.slot(found.index).publish_holder(stamp, handle.holder) {
+                return;
+            }
+        }
+    }
+
+    fn held(&self, page: &Page<K>, slot: &Slot<K>, word: Word, now: u64) -> Held {
+        // Reclaimable one tick after the deadline, and rounded up: no earlier retry can succeed.
+        let ticks = (word.tick() + 1).saturating_sub(page.time(now));
+        Held {
+            holder: slot.holder_of(word.stamp()),
+            token: slot::token(slot.identity(), word.stamp()),
+            retry_after: self.rate.duration_ceil(ticks),
+        }
+    }
+
+    /// The lease in a slot, if it is valid now.
+    pub(super) fn info(&self, found: &Found<'_, K>, now: u64) -> Option<LeaseInfo> {
+        let &Found { page, index, word } = found;
+        let slot = page.slot(index);
+        let time = page.time(now);
+        word.is_valid(time).then(|| LeaseInfo {
+            holder: slot.holder_of(word.stamp()),
+            token: slot::token(slot.identity(), word.stamp()),
+            remaining: self.rate.duration_floor(word.tick() - time),
+            closing: word.state() == State::Closing,
+        })
+    }
+
+    pub(crate) fn inspect<Q>(&self, key: &Q) -> Option<LeaseInfo>
+    where
+        K: Borrow<Q>,
+        Q: std::hash::Hash + Eq + ?Sized,
+    {
+        let hash = Hash::of(&self.hasher, key);
+        let pinned = epoch::pin();
+        let now = self.clock.now();
+        let found = self.shard(hash).find(hash, key, &self.ctx(now, &pinned))?;
+        self.info(&found, now)
+    }
+
+    pub(crate) fn revoke<Q>(&self, key: &Q, how: Revoke) -> Result<LeaseInfo, NotHeld>
+    where
+        K: Borrow<Q>,
+        Q: std::hash::Hash + Eq + ?Sized,
+    {
+        let hash = Hash::of(&self.hasher, key);
+        let pinned = epoch::pin();
+        loop {
+            let now = self.clock.now();
+            let ctx = self.ctx(now, &pinned);
+            let mut found = self.shard(hash).find(hash, key, &ctx).ok_or(NotHeld)?;
+            let time = found.page.time(now);
+            let info = self.info(&found, now).ok_or(NotHeld)?;
+            let next = match how {
+                Revoke::Now => found.word.end(time, Cause::Revoked),
+                Revoke::After(grace) => {
+                    let grace = self.rate.ticks_floor(grace).min(TICK_MAX);
+                    found.word.close((time + grace).min(TICK_MAX))
+                }
+            };
+            let slot = found.page.slot(found.index);
+            if next == found.word || slot.transition(found.word, next).is_ok() {
+                if how == Revoke::Now {
+                    self.stats.add(Event::Revocation, 1);
+                    return Ok(LeaseInfo { remaining: Duration::ZERO, closing: false, ..info });
+                }
+                found.word = next;
+                return self.info(&found, now).ok_or(NotHeld);
+            }
+        }
+    }
+}
+
+impl<K, S, C> Drop for Core<K, S, C> {
+    fn drop(&mut self) {
+        for shard in &self.shards {
+            // SAFETY: the last share of the table goes: no operation is under way or will come.
+            unsafe { shard.arena.drop_all_keys() };
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! Small numbers for threads: a living thread's is its own, an ended thread's is given away again.
+
+use core::cell::Cell;
+
+use crate::sync::std_atomic::{AtomicU64, Ordering};
+
+/// How many numbers there are. Threads beyond, and those whose locals are gone, have [`NONE`].
+pub(crate) const NUMBERS: usize = 64 * WORDS;
+/// The number of a thread without one.
+const NONE: usize = usize::MAX;
+/// The number of a thread that has yet to ask.
+const UNASKED: usize = usize::MAX - 1;
+const WORDS: usize = 4;
+
+/// A bit for each number in use.
+static TAKEN: [AtomicU64; WORDS] = [const { AtomicU64::new(0) }; WORDS];
+
+thread_local! {
+    /// Without a destructor, so that it can be read as long as the thread runs.
+    static NUMBER: Cell<usize> = const { Cell::new(UNASKED) };
+    static OWNED: Owned = const { Owned };
+}
+
+/// Gives the number back when the thread ends.
+struct Owned;
+
+impl Drop for Owned {
+    fn drop(&mut self) {
+        let number = NUMBER.replace(NONE);
+        if number < NUMBERS {
+            // Release: pairs with the Acquire of the next owner, who then has all that this thread
+            // wrote to its counters.
+            TAKEN[number / 64].fetch_and(!(1 << (number % 64)), Ordering::Release);
+        }
+    }
+}
+
+/// The calling thread's number: below [`NUMBERS`], or far above.
+#[inline]
+pub(crate) fn number() -> usize {
+    match NUMBER.get() {
+        UNASKED => ask(),
+        number => number,
+    }
+}
+
+#[cold]
+fn ask() -> usize {
+    // Touched first, so that its destructor is registered; when that has run, no number is taken.
+    let number = OWNED.try_with(|_| take()).ok().flatten().unwrap_or(NONE);
+    NUMBER.set(number);
+    number
+}
+
+fn take() -> Option<usize> {
+    TAKEN.iter().enumerate().find_map(|(index, word)| {
+        // Relaxed: the exchange checks it.
+        let mut seen = word.load(Ordering::Relaxed);
+        while seen != u64::MAX {
+            let bit = seen.trailing_ones();
+            // Acquire: pairs with the Release of the last owner. Relaxed on failure: as for the load.
+            match word.compare_exchange_weak(
+                seen,
+                seen | 1 << bit,
+                Ordering::Acquire,
+                Ordering::Relaxed,
+            ) {
+                Ok(_) => return Some(index * 64 + bit as usize),
+                Err(found) => seen = found,
+            }
+        }
+        None
+    })
+}
+
+#[cfg(all(test, not(leasehold_loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn living_threads_have_numbers_of_their_own_and_give_them_back() {
+        let mine = number();
+        assert_eq!(number(), mine);
+        let others: Vec<usize> =
+            (0..8).map(|_| std::thread::spawn(number).join().unwrap()).collect();
+        assert!(others.iter().all(|&other| other != mine));
+        let barrier = std::sync::Barrier::new(8);
+        let together: std::collections::HashSet<usize> = std::thread::scope(|s| {
+            let ask = || {
+                barrier.wait();
+                let number = number();
+                barrier.wait();
+                number
+            };
+            let threads: Vec<_> = (0..8).map(|_| s.spawn(ask)).collect();
+            threads.into_iter().map(|t| t.join().unwrap()).collect()
+        });
+        assert_eq!(together.len(), 8);
+    }
+}
