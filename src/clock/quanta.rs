@@ -21,7 +21,8 @@ use super::{Clock, TickRate};
 ///   judged the counter unstable.
 /// - **One time on all cores.** The counters of one machine are normally in step within some
 ///   nanoseconds, and reads are not serialised with the instructions around them. Both are far below
-///   a tick.
+///   a tick. Where cores are further apart, a lease ends early or late by as much, depending on the
+///   core that looks.
 ///
 /// Where any of this matters (a laptop, a machine whose kernel prefers another clock source), use
 /// [`StdClock`](super::StdClock): reading it takes two to three times as long.
