@@ -235,18 +235,23 @@ impl<K> Page<K> {
     // ---- search --------------------------------------------------------------------------------
 
     /// The slots in the order in which a hash is searched: from its home line on.
-    #[inline]
+    #[inline(always)]
     fn probe(&self, hash: Hash) -> impl Iterator<Item = (usize, &Slot<K>)> {
-        let (wrapped, first) = self.slots.split_at(hash.home());
-        let from = hash.home();
-        let first = first.iter().enumerate().map(move |(i, slot)| (from + i, slot));
-        first.chain(wrapped.iter().enumerate())
+        let home = hash.home();
+        let mut next = home;
+        let mut left = SLOTS;
+        core::iter::from_fn(move || {
+            left = left.checked_sub(1)?;
+            let index = next;
+            next = if index + 1 == SLOTS { 0 } else { index + 1 };
+            Some((index, &self.slots[index]))
+        })
     }
 
     /// Where the living resource of `key` is, with the word found there.
     ///
     /// A miss means that it was not there at some time during the search. Dead slots do not count.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn search<Q>(&self, hash: Hash, key: &Q, _pinned: &Guard) -> Option<(usize, Word)>
     where
         K: Borrow<Q>,

@@ -76,8 +76,7 @@ impl<K: Key, S: BuildHasher, C: Clock> Resource<K, S, C> {
         holder: HolderId,
         term: Duration,
     ) -> Result<Lease<'_, K, S, C>, AcquireError> {
-        let handle = self.core.acquire_at(&self.key, &self.place, holder, term)?;
-        Ok(Lease::new(&self.core, handle))
+        self.core.acquire_at(&self.key, &self.place, holder, term, Lease::new)
     }
 
     /// As [`LeaseTable::try_acquire_owned`](crate::LeaseTable::try_acquire_owned).
@@ -94,8 +93,8 @@ impl<K: Key, S: BuildHasher, C: Clock> Resource<K, S, C> {
         holder: HolderId,
         term: Duration,
     ) -> Result<OwnedLease<K, S, C>, AcquireError> {
-        let handle = self.core.acquire_at(&self.key, &self.place, holder, term)?;
-        Ok(OwnedLease::new(self.core.clone(), handle))
+        let own = |_: &_, handle| OwnedLease::new(self.core.clone(), handle);
+        self.core.acquire_at(&self.key, &self.place, holder, term, own)
     }
 
     /// As [`LeaseTable::inspect`](crate::LeaseTable::inspect).

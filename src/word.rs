@@ -42,6 +42,7 @@ const FROZEN: u64 = 0b1000;
 const STAMP_SHIFT: u32 = 4;
 const TICK_SHIFT: u32 = STAMP_SHIFT + STAMP_BITS;
 const STAMP_MASK: u64 = (1 << STAMP_BITS) - 1;
+const STAMP_ONE: u64 = 1 << STAMP_SHIFT;
 const CAUSE_MASK: u64 = 0b11;
 
 const _: () = assert!(TICK_SHIFT + TICK_BITS == u64::BITS);
@@ -160,8 +161,8 @@ impl Word {
             2 => State::Vacant,
             3 => State::Held,
             4 => State::Closing,
-            5 => State::Expired,
-            other => unreachable!("no word has state {other}"),
+            // No word has 6 or 7.
+            _ => State::Expired,
         }
     }
 
@@ -251,26 +252,42 @@ impl Word {
         self.with_state(State::Vacant)
     }
 
+    /// The word after a vacant slot is granted until `deadline`; `None` if it is not vacant, or dead,
+    /// or frozen. The commonest transition of all.
+    #[inline(always)]
+    pub(crate) fn grant_vacant(self, deadline: u64) -> Option<Self> {
+        let vacant = self.0 & (STATE_MASK | FROZEN) == State::Vacant as u64;
+        (vacant && self.stamp() != STAMP_MAX).then(|| self.granted(deadline))
+    }
+
+    /// The next stamp's lease. The caller made sure that there is a next stamp.
+    #[inline(always)]
+    fn granted(self, deadline: u64) -> Self {
+        debug_assert!(deadline <= TICK_MAX && self.stamp() < STAMP_MAX);
+        let stamp = (self.0 & STAMP_MASK << STAMP_SHIFT) + STAMP_ONE;
+        Self(deadline << TICK_SHIFT | stamp | State::Held as u64)
+    }
+
     /// What a holder that asks for a lease until `deadline` finds.
     #[inline]
     pub(crate) fn acquire(self, now: u64, deadline: u64, same_holder: bool) -> Acquire {
         if self.is_frozen() {
             return Acquire::Frozen;
         }
-        let state = self.state();
-        let ended = match state {
-            State::Vacant if self.stamp() == STAMP_MAX => return Acquire::Dead,
-            State::Vacant => None,
-            _ if now > self.tick() => Some(Cause::Lapsed),
-            State::Held if same_holder => Some(Cause::Superseded),
+        let ended = match self.state() {
+            State::Vacant => {
+                let granted = self.grant_vacant(deadline);
+                return granted.map_or(Acquire::Dead, |next| Acquire::Grant { next, ended: None });
+            }
+            _ if now > self.tick() => Cause::Lapsed,
+            State::Held if same_holder => Cause::Superseded,
             _ => return Acquire::Refused,
         };
-        match ended {
-            Some(ended) if self.stamp() == STAMP_MAX => {
-                let since = self.tick().min(now);
-                Acquire::Bury { next: Self::vacant(since, STAMP_MAX, ended), ended }
-            }
-            _ => Acquire::Grant { next: Self::new(deadline, self.stamp() + 1, State::Held), ended },
+        if self.stamp() == STAMP_MAX {
+            let since = self.tick().min(now);
+            Acquire::Bury { next: Self::vacant(since, STAMP_MAX, ended), ended }
+        } else {
+            Acquire::Grant { next: self.granted(deadline), ended: Some(ended) }
         }
     }
 

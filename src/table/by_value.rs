@@ -15,7 +15,7 @@ use crate::id::HolderId;
 use crate::resource::Spot;
 use crate::shard::Found;
 use crate::sync::atomic::{AtomicU64, Ordering};
-use crate::sync::epoch;
+use crate::sync::epoch::{self, Guard};
 
 impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
     pub(crate) fn grant_of(&self, handle: &Handle<K>) -> Grant {
@@ -59,14 +59,16 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
         Ok(Spot { hash, at: At::new(found.page, found.index), identity })
     }
 
-    #[inline]
-    pub(crate) fn acquire_at(
-        &self,
+    /// Grants a resolved resource; see [`acquire`](Self::acquire) for the form.
+    #[inline(always)]
+    pub(crate) fn acquire_at<'a, L>(
+        &'a self,
         key: &K,
         spot: &Spot<K>,
         holder: HolderId,
         term: Duration,
-    ) -> Result<Handle<K>, AcquireError> {
+        guard: impl FnOnce(&'a Self, Handle<K>) -> L + Copy,
+    ) -> Result<L, AcquireError> {
         let ticks = self.term_ticks(term)?;
         let pinned = epoch::pin();
         let want = Want { holder, ticks, now: self.clock.now() };
@@ -84,17 +86,32 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
             && slot.is_still(word);
         if is_here {
             let found = Found { page, index, word };
-            if let Some(done) = self.grant(&found, spot.hash, want, &pinned) {
-                return done;
+            if let Some(handle) = self.grant_vacant(&found, spot.hash, want, &pinned) {
+                return Ok(guard(self, handle));
+            }
+            if !word.is_dead() {
+                return self.acquire_found(&found, spot.hash, key, want, &pinned, guard);
             }
         }
-        let handle = self.acquire_slow(spot.hash, key, want, &pinned)?;
-        let (page, index) = handle.at.get();
-        // SAFETY: as above.
-        let page = unsafe { page.as_ref() };
-        spot.at.set(&Found { page, index, word });
+        self.acquire_anew(key, spot, want, &pinned, guard)
+    }
+
+    /// Looks a resource up again that is no longer where it was.
+    #[cold]
+    #[inline(never)]
+    fn acquire_anew<'a, L>(
+        &'a self,
+        key: &K,
+        spot: &Spot<K>,
+        want: Want,
+        pinned: &Guard,
+        guard: impl FnOnce(&'a Self, Handle<K>) -> L,
+    ) -> Result<L, AcquireError> {
+        let ctx = self.ctx(want.now, pinned);
+        let found = self.find_or_insert(spot.hash, key, &ctx)?;
+        spot.at.set(&found);
         // Relaxed: as above.
-        spot.identity.store(handle.name().identity(), Ordering::Relaxed);
-        Ok(handle)
+        spot.identity.store(found.page.slot(found.index).identity(), Ordering::Relaxed);
+        self.acquire_found(&found, spot.hash, key, want, pinned, guard)
     }
 }

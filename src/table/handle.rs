@@ -132,9 +132,10 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
         let (page, slot) = self.deref(handle);
         let word = slot.word();
         if Self::is_of(handle, slot, word) && matches!(word.state(), State::Held | State::Closing) {
-            let since = page.time(handle.granted_at).min(word.tick());
-            // A draft may yet be thrown away: not there.
-            if page.is_open() && slot.transition(word, word.end(since, Cause::Released)).is_ok() {
+            let since = page.time(handle.granted_at);
+            let next = word.end(since.min(word.tick()), Cause::Released);
+            // A draft, whose time is beyond every tick, may yet be thrown away: not there.
+            if since <= TICK_MAX && slot.transition(word, next).is_ok() {
                 self.stats.add(Event::Release, 1);
                 return Ok(());
             }

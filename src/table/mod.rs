@@ -214,6 +214,7 @@ impl<K: Key, S: BuildHasher, C: Clock> LeaseTable<K, S, C> {
     ///
     /// If the key's `Hash`, `Eq` or `Clone` does, or the `Drop` of one that was left behind; the table
     /// goes on.
+    #[inline]
     pub fn try_acquire<Q>(
         &self,
         key: &Q,
@@ -224,8 +225,7 @@ impl<K: Key, S: BuildHasher, C: Clock> LeaseTable<K, S, C> {
         K: Borrow<Q>,
         Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
     {
-        let handle = self.core.acquire(key, holder, term)?;
-        Ok(Lease::new(&self.core, handle))
+        self.core.acquire(key, holder, term, Lease::new)
     }
 
     /// As [`try_acquire`](Self::try_acquire), for a lease that may outlive this handle of the table.
@@ -247,8 +247,8 @@ impl<K: Key, S: BuildHasher, C: Clock> LeaseTable<K, S, C> {
         K: Borrow<Q>,
         Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
     {
-        let handle = self.core.acquire(key, holder, term)?;
-        Ok(OwnedLease::new(self.core.clone(), handle))
+        let own = |_: &_, handle| OwnedLease::new(self.core.clone(), handle);
+        self.core.acquire(key, holder, term, own)
     }
 
     /// Looks a resource up once, for those who use the same ones again and again: acquiring through a

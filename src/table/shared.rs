@@ -88,13 +88,18 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
         })
     }
 
-    #[inline]
-    pub(crate) fn acquire<Q>(
-        &self,
+    /// Grants a resource by key.
+    ///
+    /// The fast path's handle is made in registers, and the slow path makes the whole result: so
+    /// neither is copied on its way out, which cost as much as the exchange.
+    #[inline(always)]
+    pub(crate) fn acquire<'a, Q, L>(
+        &'a self,
         key: &Q,
         holder: HolderId,
         term: Duration,
-    ) -> Result<Handle<K>, AcquireError>
+        guard: impl FnOnce(&'a Self, Handle<K>) -> L + Copy,
+    ) -> Result<L, AcquireError>
     where
         K: Borrow<Q>,
         Q: std::hash::Hash + Eq + ToOwned<Owned = K> + ?Sized,
@@ -106,23 +111,85 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
         let page = self.shard(hash).page(hash, &self.limits, &pinned);
         if let Some((index, word)) = page.search(hash, key, &pinned) {
             let found = Found { page, index, word };
-            if let Some(done) = self.grant(&found, hash, want, &pinned) {
-                return done;
+            if let Some(handle) = self.grant_vacant(&found, hash, want, &pinned) {
+                return Ok(guard(self, handle));
             }
+            return self.acquire_found(&found, hash, key, want, &pinned, guard);
         }
-        self.acquire_slow(hash, key, want, &pinned)
+        self.acquire_slow(hash, key, want, &pinned, guard)
+    }
+
+    /// The fast path: the slot is vacant, and nobody is faster.
+    #[inline(always)]
+    pub(super) fn grant_vacant(
+        &self,
+        found: &Found<'_, K>,
+        hash: Hash,
+        want: Want,
+        pinned: &Guard,
+    ) -> Option<Handle<K>> {
+        let deadline = found.page.time(want.now).saturating_add(want.ticks);
+        if deadline > TICK_MAX - TICK_SLACK {
+            return None;
+        }
+        let next = found.word.grant_vacant(deadline)?;
+        found.page.raise_top(deadline);
+        found.page.slot(found.index).transition(found.word, next).ok()?;
+        self.stats.add(Event::Grant, 1);
+        Some(self.granted(found, hash, next.stamp(), want, pinned))
+    }
+
+    /// The handle of a grant that was won; tells who won it.
+    #[inline(always)]
+    fn granted(
+        &self,
+        found: &Found<'_, K>,
+        hash: Hash,
+        stamp: u64,
+        want: Want,
+        pinned: &Guard,
+    ) -> Handle<K> {
+        let Want { holder, now, .. } = want;
+        let slot = found.page.slot(found.index);
+        let name = Name { hash, token: slot::token(slot.identity(), stamp) };
+        if !slot.publish_holder(stamp, holder) {
+            self.tell_successor(name, want, pinned);
+        }
+        Handle { at: At::new(found.page, found.index), name, holder, granted_at: now }
+    }
+
+    /// Goes on from a slot that is not simply vacant.
+    #[inline(never)]
+    pub(super) fn acquire_found<'a, Q, L>(
+        &'a self,
+        found: &Found<'_, K>,
+        hash: Hash,
+        key: &Q,
+        want: Want,
+        pinned: &Guard,
+        guard: impl FnOnce(&'a Self, Handle<K>) -> L,
+    ) -> Result<L, AcquireError>
+    where
+        K: Borrow<Q>,
+        Q: std::hash::Hash + Eq + ToOwned<Owned = K> + ?Sized,
+    {
+        match self.grant(found, hash, want, pinned) {
+            Some(done) => done.map(|handle| guard(self, handle)),
+            None => self.acquire_slow(hash, key, want, pinned, guard),
+        }
     }
 
     /// Inserts, replaces pages and goes on to other slots until there is an answer.
     #[cold]
     #[inline(never)]
-    pub(super) fn acquire_slow<Q>(
-        &self,
+    pub(super) fn acquire_slow<'a, Q, L>(
+        &'a self,
         hash: Hash,
         key: &Q,
         mut want: Want,
         pinned: &Guard,
-    ) -> Result<Handle<K>, AcquireError>
+        guard: impl FnOnce(&'a Self, Handle<K>) -> L,
+    ) -> Result<L, AcquireError>
     where
         K: Borrow<Q>,
         Q: std::hash::Hash + Eq + ToOwned<Owned = K> + ?Sized,
@@ -132,7 +199,7 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
             want.now = self.clock.now();
             let found = self.find_or_insert(hash, key, &self.ctx(want.now, pinned))?;
             if let Some(done) = self.grant(&found, hash, want, pinned) {
-                return done;
+                return done.map(|handle| guard(self, handle));
             }
         }
     }
@@ -191,19 +258,7 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
         let &Found { page, index, .. } = found;
         let slot = page.slot(index);
         match self.try_grant(found, want) {
-            Outcome::Granted { stamp } => {
-                let token = slot::token(slot.identity(), stamp);
-                let handle = Handle {
-                    at: At::new(page, index),
-                    name: Name { hash, token },
-                    holder: want.holder,
-                    granted_at: want.now,
-                };
-                if !slot.publish_holder(stamp, want.holder) {
-                    self.tell_successor(&handle, pinned);
-                }
-                Some(Ok(handle))
-            }
+            Outcome::Granted { stamp } => Some(Ok(self.granted(found, hash, stamp, want, pinned))),
             Outcome::Refused(word) => {
                 self.stats.add(Event::Refusal, 1);
                 Some(Err(AcquireError::Held(self.held(page, slot, word, want.now))))
@@ -261,14 +316,13 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
 
     /// Tells who won a grant whose page was replaced before it was told.
     #[cold]
-    fn tell_successor(&self, handle: &Handle<K>, pinned: &Guard) {
-        let ctx = self.ctx(handle.granted_at, pinned);
-        let Name { hash, .. } = handle.name;
-        let (identity, stamp) = (handle.name.identity(), handle.name.stamp());
-        let shard = self.shard(hash);
-        while let Some(found) = shard.find_identity(hash, identity, &ctx) {
-            let over = found.word.stamp() != stamp;
-            if over || found.page.slot(found.index).publish_holder(stamp, handle.holder) {
+    fn tell_successor(&self, name: Name, want: Want, pinned: &Guard) {
+        let ctx = self.ctx(want.now, pinned);
+        let shard = self.shard(name.hash);
+        while let Some(found) = shard.find_identity(name.hash, name.identity(), &ctx) {
+            let over = found.word.stamp() != name.stamp();
+            let slot = found.page.slot(found.index);
+            if over || slot.publish_holder(name.stamp(), want.holder) {
                 return;
             }
         }
