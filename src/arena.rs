@@ -11,6 +11,7 @@ use core::ptr::{self, NonNull};
 use std::alloc;
 
 use crate::page::{Page, Place};
+use crate::stats::Striped;
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use crate::sync::epoch::{self, Guard};
@@ -104,15 +105,21 @@ impl<K> Arena<K> {
     /// # Panics
     ///
     /// If a key that was left behind panics when it is dropped; the page is kept for another try.
-    pub(crate) fn take(self: &Arc<Self>, epochs: Epochs, place: Place, pinned: &Guard) -> Blank<K> {
+    pub(crate) fn take(
+        self: &Arc<Self>,
+        epochs: Epochs,
+        place: Place,
+        stripes: &Striped,
+        pinned: &Guard,
+    ) -> Blank<K> {
         loop {
             let page = self
-                .pop(pinned)
+                .pop_unannounced(stripes, pinned)
                 .or_else(|| self.rested(epochs.now))
                 .unwrap_or_else(|| self.allocate());
             let blank = Blank { arena: self.clone(), page };
-            // SAFETY: the page came from the stack, or never had a life: it is private, and a grace
-            // period has passed since it was not.
+            // SAFETY: the page came from the stack, or never had a life: it is private, a grace period
+            // has passed since it was not, and nobody granted on it without a pin.
             let page = unsafe {
                 let page = blank.page.as_ref();
                 page.drop_keys();
@@ -157,6 +164,21 @@ impl<K> Arena<K> {
                 Ok(_) => return,
                 Err(found) => top = found,
             }
+        }
+    }
+
+    /// A page on which no thread is granting. One that is held up there goes round once more.
+    fn pop_unannounced(
+        self: &Arc<Self>,
+        stripes: &Striped,
+        pinned: &Guard,
+    ) -> Option<NonNull<Page<K>>> {
+        loop {
+            let page = self.pop(pinned)?;
+            if !stripes.is_announced(page) {
+                return Some(page);
+            }
+            self.retire(page, pinned);
         }
     }
 

@@ -4,10 +4,14 @@
 //! An entry moves forward along the successors of its page and never back. A page may be given back
 //! once no entry leads to it; [`Directory::advance`] makes sure of that. To grow, the entries are
 //! marked as moved, one by one, which stops them; then they are copied to an array of twice the size.
+//! The arrays stay until the directory goes (all the old ones together are smaller than the last), so
+//! that a look-up may begin before it is pinned.
+
+use core::ptr;
 
 use crate::page::{Page, Place};
 use crate::sync::atomic::{AtomicPtr, Ordering};
-use crate::sync::epoch::{self, Guard};
+use crate::sync::epoch::Guard;
 
 /// Directories of more than 2^32 entries are refused long before: see `Shard::depth_limit`.
 pub(crate) const DEPTH_MAX: u32 = 32;
@@ -15,10 +19,12 @@ pub(crate) const DEPTH_MAX: u32 = 32;
 struct Table<K> {
     depth: u32,
     entries: Box<[AtomicPtr<Page<K>>]>,
+    /// The one before, of half the size.
+    previous: *mut Table<K>,
 }
 
 impl<K> Table<K> {
-    #[inline]
+    #[inline(always)]
     fn index(&self, below_shard: u64) -> usize {
         // In two steps: a table of depth 0 has one entry.
         (below_shard >> 1 >> (63 - self.depth)) as usize
@@ -37,55 +43,94 @@ fn unmarked<K>(entry: *mut Page<K>) -> *mut Page<K> {
     entry.map_addr(|addr| addr & !MOVED)
 }
 
+/// Where a hash's page stands in the directory, and which it was.
+#[derive(Clone, Copy)]
+pub(crate) struct Entry<'a, K> {
+    entry: &'a AtomicPtr<Page<K>>,
+    seen: *mut Page<K>,
+}
+
+impl<K> Entry<'_, K> {
+    /// The page, if the entry still leads to it. As the entry is not marked, its table is the newest,
+    /// and a page that an entry of that leads to is not given back under the caller's pin.
+    #[inline(always)]
+    pub(crate) fn page<'g>(&self, _pinned: &'g Guard) -> Option<&'g Page<K>> {
+        // Acquire: as in `Directory::page`.
+        let found = self.entry.load(Ordering::Acquire);
+        // Equality, so that what follows need not wait for this load.
+        if found != self.seen || is_moved(self.seen) {
+            return None;
+        }
+        // SAFETY: see above; entries are never null.
+        Some(unsafe { &*self.seen })
+    }
+}
+
 pub(crate) struct Directory<K> {
     table: AtomicPtr<Table<K>>,
 }
+
+// SAFETY: the tables are shared by atomics, as the pages are.
+unsafe impl<K: Send + Sync> Send for Directory<K> {}
+// SAFETY: as above.
+unsafe impl<K: Send + Sync> Sync for Directory<K> {}
 
 impl<K> Directory<K> {
     /// A directory of `pages.len()` pages, a power of two, in the order of their prefixes.
     pub(crate) fn new(pages: impl ExactSizeIterator<Item = *mut Page<K>>) -> Self {
         let depth = pages.len().ilog2();
         let entries = pages.map(AtomicPtr::new).collect();
-        let table = Box::into_raw(Box::new(Table { depth, entries }));
+        let table = Box::into_raw(Box::new(Table { depth, entries, previous: ptr::null_mut() }));
         Self { table: AtomicPtr::new(table) }
     }
 
-    #[inline]
-    fn table<'g>(&self, _pinned: &'g Guard) -> &'g Table<K> {
+    #[inline(always)]
+    fn table(&self) -> &Table<K> {
         // Acquire: pairs with the Release of `double`.
         let table = self.table.load(Ordering::Acquire);
-        // SAFETY: a table is freed a grace period after it was unlinked, and the caller is pinned.
+        // SAFETY: tables are freed when the directory is dropped.
         unsafe { &*table }
+    }
+
+    /// The entry of a hash: a look-up's first half, which needs no pin.
+    #[inline(always)]
+    pub(crate) fn entry(&self, below_shard: u64) -> Entry<'_, K> {
+        let table = self.table();
+        let entry = &table.entries[table.index(below_shard)];
+        // Relaxed: `page` loads it again.
+        Entry { entry, seen: entry.load(Ordering::Relaxed) }
     }
 
     /// The page of a hash, as far as the directory knows: it may have been replaced.
     #[inline]
-    pub(crate) fn page<'g>(&self, below_shard: u64, pinned: &'g Guard) -> &'g Page<K> {
-        let table = self.table(pinned);
+    pub(crate) fn page<'g>(&self, below_shard: u64, _pinned: &'g Guard) -> &'g Page<K> {
+        let table = self.table();
         // Acquire: pairs with the Release by which the entry was moved: the page's contents are seen.
         let entry = table.entries[table.index(below_shard)].load(Ordering::Acquire);
-        // SAFETY: entries are never null; a page is given back a grace period after no entry led to
-        // it, and the caller is pinned.
+        // SAFETY: entries are never null. The caller was pinned before it read which table is the
+        // newest, and an entry of that leads only to pages that are not given back: not before a grace
+        // period after the last entry let go of them.
         unsafe { &*unmarked(entry) }
     }
 
-    pub(crate) fn bytes(&self, pinned: &Guard) -> usize {
-        let table = self.table(pinned);
-        size_of::<Table<K>>() + size_of_val(&*table.entries)
+    pub(crate) fn bytes(&self) -> usize {
+        let newest = self.table();
+        // And all the old ones, which are halves of halves.
+        size_of_val(&*newest.entries) * 2
     }
 
     /// Moves every entry of a place on to pages that have no successors. When it returns, no entry
     /// leads to a page of that place which had some before; and none will again.
     pub(crate) fn advance(&self, place: Place, pinned: &Guard) {
         loop {
-            let table = self.table(pinned);
+            let table = self.table();
             let first = table.index(place.prefix);
             let count = 1_usize << table.depth.saturating_sub(place.depth);
             let mut covered = first..first + count;
             if covered.all(|index| Self::advance_entry(table, index, pinned)) {
                 return;
             }
-            self.double(table, pinned);
+            self.double(table);
         }
     }
 
@@ -101,7 +146,7 @@ impl<K> Directory<K> {
             // SAFETY: as in `page`.
             let page = unsafe { &*found };
             let Some(successors) = page.successors(pinned) else { return true };
-            let next = if core::ptr::eq(successors.low, successors.high) {
+            let next = if ptr::eq(successors.low, successors.high) {
                 successors.low
             } else if table.depth == page.place().depth {
                 return false;
@@ -128,23 +173,21 @@ impl<K> Directory<K> {
     }
 
     /// Replaces a table by one of twice the size. Any thread may do it; none waits for another.
-    fn double(&self, old: &Table<K>, pinned: &Guard) {
+    fn double(&self, old: &Table<K>) {
         assert!(old.depth < DEPTH_MAX, "the depth limit refuses keys before");
         let mut entries = Vec::with_capacity(old.entries.len() * 2);
         for entry in &old.entries {
             let page = unmarked(Self::stop(entry));
             entries.extend([AtomicPtr::new(page), AtomicPtr::new(page)]);
         }
-        let table = Table { depth: old.depth + 1, entries: entries.into_boxed_slice() };
-        let new = Box::into_raw(Box::new(table));
-        let old = core::ptr::from_ref(old).cast_mut();
+        let previous = ptr::from_ref(old).cast_mut();
+        let entries = entries.into_boxed_slice();
+        let table = Box::new(Table { depth: old.depth + 1, entries, previous });
+        let new = Box::into_raw(table);
         // AcqRel: Release publishes the new table. Relaxed on failure: another's is loaded when it is
         // needed.
-        if self.table.compare_exchange(old, new, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
-            // SAFETY: unlinked just now, and by one thread; it is plain memory of the heap. If the
-            // call never runs, it leaks.
-            unsafe { epoch::defer(pinned, move || drop(Box::from_raw(old))) };
-        } else {
+        let done = self.table.compare_exchange(previous, new, Ordering::AcqRel, Ordering::Relaxed);
+        if done.is_err() {
             // SAFETY: it came from `Box::into_raw` above and was not published.
             drop(unsafe { Box::from_raw(new) });
         }
@@ -168,9 +211,11 @@ impl<K> Directory<K> {
 
 impl<K> Drop for Directory<K> {
     fn drop(&mut self) {
-        // Relaxed: the table goes, with everything of all threads before it.
-        let table = self.table.load(Ordering::Relaxed);
-        // SAFETY: it came from `Box::into_raw`, and nobody else is left.
-        drop(unsafe { Box::from_raw(table) });
+        // Relaxed: the directory goes, with everything of all threads before it.
+        let mut table = self.table.load(Ordering::Relaxed);
+        while !table.is_null() {
+            // SAFETY: it came from `Box::into_raw`, and nobody else is left.
+            table = unsafe { Box::from_raw(table) }.previous;
+        }
     }
 }

@@ -14,7 +14,7 @@ use crate::arena::{Blank, Epochs};
 use crate::hash::Hash;
 use crate::page::{Page, Place, SLOTS, Successors};
 use crate::shard::{Ctx, Shard};
-use crate::slot::{Copied, Slot};
+use crate::slot::Slot;
 use crate::stats::Event;
 use crate::word::Word;
 
@@ -147,22 +147,20 @@ where
 
     fn blanks<S>(&self, at: Place, split: bool, epochs: Epochs, ctx: &Ctx<'_, S>) -> Draft<K> {
         if !split {
-            return Draft { low: self.arena.take(epochs, at, ctx.pinned), high: None };
+            return Draft { low: self.arena.take(epochs, at, ctx.stats, ctx.pinned), high: None };
         }
         let (low, high) = at.halves();
-        let low = self.arena.take(epochs, low, ctx.pinned);
-        let high = Some(self.arena.take(epochs, high, ctx.pinned));
+        let low = self.arena.take(epochs, low, ctx.stats, ctx.pinned);
+        let high = Some(self.arena.take(epochs, high, ctx.stats, ctx.pinned));
         Draft { low, high }
     }
 }
 
 /// Puts a copy of a frozen slot into a private page.
 fn copy<K>(from: &Slot<K>, old: &Page<K>, new: &Page<K>, hash: Hash, key: K) {
-    let word = from.word().thawed();
-    let tick = new.draft_time(old.clock_tick(word.tick()));
+    let tick = new.draft_time(old.clock_tick(from.word().tick()));
     new.raise_top(tick);
-    let holder = from.seal_holder(word.stamp());
-    let copied = Copied { word: word.at_tick(tick), holder, identity: from.identity() };
+    let copied = from.copied(tick);
     let slot = new.first_never(hash);
     // SAFETY: the new page is private, and the slot never had a key in this life.
     unsafe { slot.restore(copied, key) };

@@ -4,7 +4,7 @@ use core::fmt;
 use core::hash::BuildHasher;
 use core::time::Duration;
 
-use crate::at::At;
+use crate::at::AtomicAt;
 use crate::clock::{Clock, QuantaClock};
 use crate::error::{AcquireError, NotHeld};
 use crate::hash::Hash;
@@ -45,7 +45,7 @@ pub struct Resource<K: Key, S: BuildHasher = DefaultHashBuilder, C: Clock = Quan
 /// in which an identity is found that this resource ever had is its slot.
 pub(crate) struct Spot<K> {
     pub(crate) hash: Hash,
-    pub(crate) at: At<K>,
+    pub(crate) at: AtomicAt<K>,
     pub(crate) identity: AtomicU64,
 }
 
@@ -118,7 +118,7 @@ impl<K: Key, S: BuildHasher, C: Clock> Clone for Resource<K, S, C> {
         let Spot { hash, at, identity } = &self.place;
         // Relaxed: only compared; see `Spot`.
         let identity = AtomicU64::new(identity.load(Ordering::Relaxed));
-        let place = Spot { hash: *hash, at: at.clone(), identity };
+        let place = Spot { hash: *hash, at: AtomicAt::new(at.load()), identity };
         Self { core: self.core.clone(), key: self.key.clone(), place }
     }
 }

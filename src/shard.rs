@@ -82,12 +82,12 @@ pub(crate) struct Shard<K> {
 
 impl<K> Shard<K> {
     /// A shard with `1 << depth` pages.
-    pub(crate) fn new(depth: u32, epochs: Epochs, pinned: &Guard) -> Self {
+    pub(crate) fn new(depth: u32, epochs: Epochs, stripes: &Striped, pinned: &Guard) -> Self {
         let arena = Arc::new(Arena::new());
         let pages = 1_usize << depth;
         let fresh = (0..pages).map(|i| {
             let prefix = (i as u64) << 1 << (63 - depth);
-            let page = arena.take(epochs, Place::new(prefix, depth), pinned);
+            let page = arena.take(epochs, Place::new(prefix, depth), stripes, pinned);
             page.page().open();
             page.into_page().as_ptr()
         });

@@ -12,7 +12,7 @@ use crate::word::{self, State, Word};
 #[repr(C)]
 pub(crate) struct Slot<K> {
     word: AtomicU64,
-    /// `[stamp | holder]` of the newest grant whose holder was told; see [`Slot::publish_holder`].
+    /// `[stamp | holder]` of the newest grant whose winner was told of; see [`Slot::tell`].
     holder: AtomicU64,
     /// `[tag | incarnation]`: unchanged from publication until the page's next life.
     identity: AtomicU64,
@@ -69,7 +69,11 @@ impl<K> Slot<K> {
         let mut seen = self.word();
         while let Some(claimed) = seen.claim(now) {
             match self.transition(seen, claimed) {
-                Ok(()) => return true,
+                Ok(()) => {
+                    // Nobody holds it, and that is told. Relaxed: the announcement releases it.
+                    self.holder.store(word::holder_bits(claimed.stamp(), 0), Ordering::Relaxed);
+                    return true;
+                }
                 Err(found) => seen = found,
             }
         }
@@ -107,59 +111,50 @@ impl<K> Slot<K> {
         seen
     }
 
-    /// Tells who won the grant of `stamp`; only its winner may. `false` if the slot was sealed first:
-    /// then tell it in the successor.
+    /// Tells who won the grant of `stamp`; only its winner may, and while the page cannot begin another
+    /// life. `false` if the page is being replaced: then the copy may have missed it.
+    ///
+    /// A plain store, because there is no other writer: the next grant is made only if this one was
+    /// told ([`is_told`](Self::is_told)), and a slot whose last winner is not done telling is buried.
     #[inline]
-    pub(crate) fn publish_holder(&self, stamp: u64, holder: HolderId) -> bool {
-        let mine = word::holder_bits(stamp, holder.get());
-        // Relaxed: the value is only compared, by stamp, and the exchange checks it again.
-        let mut seen = self.holder.load(Ordering::Relaxed);
-        loop {
-            let (newest, _) = word::holder_parts(seen);
-            if newest >= stamp {
-                // Sealed at this very stamp, or told of a later grant: then this one is over.
-                return newest > stamp;
-            }
-            // Release: a reader that finds this holder finds the grant too. Relaxed on failure: as
-            // for the load.
-            match self.holder.compare_exchange_weak(
-                seen,
-                mine,
-                Ordering::Release,
-                Ordering::Relaxed,
-            ) {
-                Ok(_) => return true,
-                Err(found) => seen = found,
-            }
-        }
+    #[must_use]
+    pub(crate) fn tell(&self, stamp: u64, holder: HolderId) -> bool {
+        // Release: a reader that finds this holder finds the grant too.
+        self.holder.store(word::holder_bits(stamp, holder.get()), Ordering::Release);
+        // Relaxed: a freeze that is missed here by the width of a store buffer costs only that the
+        // holder is unknown until it next renews or checks.
+        !Word::from_bits(self.word.load(Ordering::Relaxed)).is_frozen()
+    }
+
+    /// Tells in a copy what its original was told too late. Any handle of the lease may.
+    pub(crate) fn tell_copy(&self, stamp: u64, holder: HolderId) {
+        let told = word::holder_bits(stamp, holder.get());
+        // Release: as in `tell`. Relaxed on failure: somebody told it, or the lease is over.
+        let _ = self.holder.compare_exchange(
+            Self::untold(stamp),
+            told,
+            Ordering::Release,
+            Ordering::Relaxed,
+        );
+    }
+
+    const fn untold(stamp: u64) -> u64 {
+        word::holder_bits(stamp - 1, 0)
+    }
+
+    /// Whether the winner of the word's stamp has told, so that there is no writer left.
+    #[inline]
+    pub(crate) fn is_told(&self, word: Word) -> bool {
+        // Acquire: pairs with the Release of `tell`: the next winner's store comes after it.
+        word::holder_parts(self.holder.load(Ordering::Acquire)).0 == word.stamp()
     }
 
     /// Who holds the lease of `stamp`, if its winner has told yet.
     #[inline]
     pub(crate) fn holder_of(&self, stamp: u64) -> Option<HolderId> {
-        // Acquire: pairs with the Release above.
+        // Acquire: pairs with the Release of `tell`.
         let (of, holder) = word::holder_parts(self.holder.load(Ordering::Acquire));
         if of == stamp { HolderId::from_bits(holder) } else { None }
-    }
-
-    /// The holder of the lease of `stamp` in a frozen slot, for the copy. If it was not told yet it
-    /// will not be told here any more: one variable decides, so copier and teller cannot miss each
-    /// other.
-    pub(crate) fn seal_holder(&self, stamp: u64) -> Option<HolderId> {
-        let seal = word::holder_bits(stamp, 0);
-        let mut seen = self.holder.load(Ordering::Acquire);
-        loop {
-            let (of, holder) = word::holder_parts(seen);
-            if of >= stamp {
-                return HolderId::from_bits(holder);
-            }
-            // AcqRel: a teller that finds the seal finds the freeze before it, and so on its way the
-            // successor. Acquire on failure: the holder found is copied.
-            match self.holder.compare_exchange(seen, seal, Ordering::AcqRel, Ordering::Acquire) {
-                Ok(_) => return None,
-                Err(found) => seen = found,
-            }
-        }
     }
 
     /// Writes identity and key into a claimed slot.
@@ -217,6 +212,15 @@ impl<K> Slot<K> {
         self.word.store(Word::new(seen.tick(), seen.stamp(), State::Free).frozen().bits(), Ordering::Release);
     }
 
+    /// What a frozen slot hands on, for a page in which its tick is `tick`.
+    pub(crate) fn copied(&self, tick: u64) -> Copied {
+        let word = self.word().thawed();
+        // Acquire: as in `holder_of`.
+        let (of, holder) = word::holder_parts(self.holder.load(Ordering::Acquire));
+        let told = (of == word.stamp()).then_some(holder);
+        Copied { word: word.at_tick(tick), told, identity: self.identity() }
+    }
+
     /// Puts a copy of a resource into a private page.
     ///
     /// # Safety
@@ -224,10 +228,9 @@ impl<K> Slot<K> {
     /// The page is private and the slot has no key.
     pub(crate) unsafe fn restore(&self, copy: Copied, key: K) {
         let stamp = copy.word.stamp();
-        let holder = match copy.holder {
-            Some(holder) => word::holder_bits(stamp, holder.get()),
-            // One below: the winner may still tell.
-            None => word::holder_bits(stamp - 1, 0),
+        let holder = match copy.told {
+            Some(holder) => word::holder_bits(stamp, holder),
+            None => Self::untold(stamp),
         };
         // SAFETY: by this function's own contract.
         unsafe { self.write_key(copy.identity, key) };
@@ -243,7 +246,8 @@ impl<K> Slot<K> {
 pub(crate) struct Copied {
     /// With its tick of the new page, not frozen.
     pub(crate) word: Word,
-    pub(crate) holder: Option<HolderId>,
+    /// The holder's bits, 0 for nobody; `None` if the winner of the stamp has not told.
+    pub(crate) told: Option<u64>,
     pub(crate) identity: u64,
 }
 

@@ -1,8 +1,13 @@
-//! What happened, counted. A thread adds to a stripe of its own by a plain load and store, so that
-//! counting costs the hot path no contended line and no locked instruction.
+//! What each thread writes for itself: what happened, counted, and on which page it is granting
+//! without a pin. A thread has a stripe of its own and writes to it by plain stores, so that neither
+//! costs the hot path a contended line or a locked instruction.
+
+use core::ptr::{self, NonNull};
 
 use crossbeam_utils::CachePadded;
 
+use crate::page::Page;
+use crate::sync::atomic::{AtomicPtr, Ordering as AtomicOrdering};
 use crate::sync::std_atomic::{AtomicU64, Ordering};
 use crate::thread;
 
@@ -67,43 +72,98 @@ pub struct Stats {
     pub evictions: u64,
 }
 
-type Counters = [AtomicU64; EVENTS];
-
-/// A table's counters.
-pub(crate) struct Striped {
-    /// Index: the thread's number. Only that thread writes.
-    own: Box<[CachePadded<Counters>]>,
-    shared: Box<[CachePadded<Counters>]>,
+/// What one thread writes, and nobody else.
+#[derive(Default)]
+pub(crate) struct Stripe {
+    counters: [AtomicU64; EVENTS],
+    /// The page on which this thread is granting without a pin.
+    announced: AtomicPtr<()>,
 }
 
-fn stripes(n: usize) -> Box<[CachePadded<Counters>]> {
-    (0..n).map(|_| CachePadded::default()).collect()
+impl Stripe {
+    #[inline(always)]
+    pub(crate) fn add(&self, event: Event, n: u64) {
+        let counter = &self.counters[event as usize];
+        // Relaxed, both: a figure for people. Nobody else writes it; the next owner of the thread's
+        // number has all that the last one wrote (see `thread`).
+        counter.store(counter.load(Ordering::Relaxed).wrapping_add(n), Ordering::Relaxed);
+    }
+
+    /// Says that this thread is about to grant a slot of a page, and to tell who won.
+    ///
+    /// No fence is needed. A grant that succeeds was released by its compare-exchange, which comes
+    /// after this store; whoever freezes the page reads that word, or a later one, with Acquire: so
+    /// whoever gives the page its next life finds the announcement, or that it was withdrawn.
+    #[inline(always)]
+    pub(crate) fn announce<K>(&self, page: &Page<K>) {
+        // Release: what this thread did on the page that it announced before is done.
+        self.announced.store(ptr::from_ref(page).cast_mut().cast(), AtomicOrdering::Release);
+    }
+
+    #[inline(always)]
+    pub(crate) fn withdraw(&self) {
+        // Release: what this thread did on the page is done; pairs with `is_announced`.
+        self.announced.store(ptr::null_mut(), AtomicOrdering::Release);
+    }
+}
+
+/// What a table's threads count and announce.
+pub(crate) struct Striped {
+    /// Index: the thread's number. Only that thread writes.
+    own: Box<[CachePadded<Stripe>]>,
+    shared: Box<[CachePadded<[AtomicU64; EVENTS]>]>,
 }
 
 impl Striped {
     /// For about as many threads as there are processors, four times over.
     pub(crate) fn new(processors: usize) -> Self {
         let own = (processors * 4).next_power_of_two().clamp(16, thread::NUMBERS);
-        Self { own: stripes(own), shared: stripes(SHARED) }
-    }
-
-    #[inline]
-    pub(crate) fn add(&self, event: Event, n: u64) {
-        let number = thread::number();
-        // Relaxed, all: a figure for people. Nobody else writes a thread's own stripe; the next owner
-        // of its number has all that the last one wrote (see `thread`).
-        if let Some(stripe) = self.own.get(number) {
-            let counter = &stripe[event as usize];
-            counter.store(counter.load(Ordering::Relaxed).wrapping_add(n), Ordering::Relaxed);
-        } else {
-            self.shared[number % SHARED][event as usize].fetch_add(n, Ordering::Relaxed);
+        Self {
+            own: (0..own).map(|_| CachePadded::default()).collect(),
+            shared: (0..SHARED).map(|_| CachePadded::default()).collect(),
         }
     }
 
+    /// The calling thread's stripe; none if there are too many threads, or it is ending.
+    #[inline(always)]
+    pub(crate) fn mine(&self) -> Option<&Stripe> {
+        self.own.get(thread::number()).map(|stripe| &**stripe)
+    }
+
+    #[inline(always)]
+    pub(crate) fn add(&self, event: Event, n: u64) {
+        match self.mine() {
+            Some(stripe) => stripe.add(event, n),
+            None => self.add_slow(event, n),
+        }
+    }
+
+    #[cold]
+    fn add_slow(&self, event: Event, n: u64) {
+        // A thread that was not asked for its number yet may have a stripe.
+        let number = thread::ask();
+        match self.own.get(number) {
+            Some(stripe) => stripe.add(event, n),
+            None => {
+                // Relaxed: a figure for people.
+                self.shared[number % SHARED][event as usize].fetch_add(n, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// Whether any thread is granting on a page without a pin. The page is frozen, or its last life is
+    /// over.
+    pub(crate) fn is_announced<K>(&self, page: NonNull<Page<K>>) -> bool {
+        let page = page.as_ptr().cast();
+        // Acquire: pairs with the Release of `withdraw`.
+        self.own.iter().any(|stripe| stripe.announced.load(AtomicOrdering::Acquire) == page)
+    }
+
     fn sum(&self, event: Event) -> u64 {
-        let stripes = self.own.iter().chain(&*self.shared);
+        let own = self.own.iter().map(|stripe| &stripe.counters);
+        let all = own.chain(self.shared.iter().map(|shared| &**shared));
         // Relaxed: as above.
-        stripes.map(|stripe| stripe[event as usize].load(Ordering::Relaxed)).sum()
+        all.map(|counters| counters[event as usize].load(Ordering::Relaxed)).sum()
     }
 
     pub(crate) fn snapshot(&self) -> Stats {

@@ -35,21 +35,22 @@ impl Drop for Owned {
     }
 }
 
-/// The calling thread's number: below [`NUMBERS`], or far above.
-#[inline]
+/// The calling thread's number: below [`NUMBERS`] if it has one, and far above if not, or if it was not
+/// yet asked for.
+#[inline(always)]
 pub(crate) fn number() -> usize {
-    match NUMBER.get() {
-        UNASKED => ask(),
-        number => number,
-    }
+    NUMBER.get()
 }
 
+/// As [`number`], and takes one if there is none yet.
 #[cold]
-fn ask() -> usize {
-    // Touched first, so that its destructor is registered; when that has run, no number is taken.
-    let number = OWNED.try_with(|_| take()).ok().flatten().unwrap_or(NONE);
-    NUMBER.set(number);
-    number
+pub(crate) fn ask() -> usize {
+    if NUMBER.get() == UNASKED {
+        // Touched first, so that its destructor is registered; when that has run, no number is taken.
+        let number = OWNED.try_with(|_| take()).ok().flatten().unwrap_or(NONE);
+        NUMBER.set(number);
+    }
+    NUMBER.get()
 }
 
 fn take() -> Option<usize> {
@@ -79,20 +80,20 @@ mod tests {
 
     #[test]
     fn living_threads_have_numbers_of_their_own_and_give_them_back() {
-        let mine = number();
+        let mine = ask();
         assert_eq!(number(), mine);
         let others: Vec<usize> =
-            (0..8).map(|_| std::thread::spawn(number).join().unwrap()).collect();
+            (0..8).map(|_| std::thread::spawn(ask).join().unwrap()).collect();
         assert!(others.iter().all(|&other| other != mine));
         let barrier = std::sync::Barrier::new(8);
         let together: std::collections::HashSet<usize> = std::thread::scope(|s| {
-            let ask = || {
+            let asking = || {
                 barrier.wait();
-                let number = number();
+                let number = ask();
                 barrier.wait();
                 number
             };
-            let threads: Vec<_> = (0..8).map(|_| s.spawn(ask)).collect();
+            let threads: Vec<_> = (0..8).map(|_| s.spawn(asking)).collect();
             threads.into_iter().map(|t| t.join().unwrap()).collect()
         });
         assert_eq!(together.len(), 8);

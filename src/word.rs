@@ -84,8 +84,9 @@ pub(crate) struct Word(u64);
 pub(crate) enum Acquire {
     /// Go from the word to `next`: the lease is the caller's; `ended` is the one that it replaces.
     Grant { next: Word, ended: Option<Cause> },
-    /// The stamps are used up: go to `next` (dead), then on to another slot.
-    Bury { next: Word, ended: Cause },
+    /// The slot cannot be granted again, as its stamps are used up or its last winner is not done
+    /// telling: go to `next` (dead), then on to another slot. `ended` is the lease that stood in it.
+    Bury { next: Word, ended: Option<Cause> },
     /// Dead: the resource lives, or will live, in another slot.
     Dead,
     /// Somebody holds it.
@@ -119,11 +120,13 @@ impl Word {
         Self::new(tick, 0, State::Free)
     }
 
+    #[inline]
     pub(crate) const fn new(tick: u64, stamp: u64, state: State) -> Self {
         debug_assert!(tick <= TICK_MAX && stamp <= STAMP_MAX);
         Self(tick << TICK_SHIFT | stamp << STAMP_SHIFT | state as u64)
     }
 
+    #[inline]
     fn vacant(tick: u64, stamp: u64, cause: Cause) -> Self {
         Self::new(tick & !CAUSE_MASK | cause as u64, stamp, State::Vacant)
     }
@@ -253,7 +256,7 @@ impl Word {
     }
 
     /// The word after a vacant slot is granted until `deadline`; `None` if it is not vacant, or dead,
-    /// or frozen. The commonest transition of all.
+    /// or frozen. The commonest transition of all, once its last winner has told.
     #[inline(always)]
     pub(crate) fn grant_vacant(self, deadline: u64) -> Option<Self> {
         let vacant = self.0 & (STATE_MASK | FROZEN) == State::Vacant as u64;
@@ -268,27 +271,29 @@ impl Word {
         Self(deadline << TICK_SHIFT | stamp | State::Held as u64)
     }
 
-    /// What a holder that asks for a lease until `deadline` finds.
+    /// What a holder that asks for a lease until `deadline` finds. `told` is whether the winner of this
+    /// word's stamp has told who it is, and `same_holder` that it is the one who asks.
     #[inline]
-    pub(crate) fn acquire(self, now: u64, deadline: u64, same_holder: bool) -> Acquire {
+    pub(crate) fn acquire(self, now: u64, deadline: u64, told: bool, same_holder: bool) -> Acquire {
         if self.is_frozen() {
             return Acquire::Frozen;
         }
         let ended = match self.state() {
-            State::Vacant => {
-                let granted = self.grant_vacant(deadline);
-                return granted.map_or(Acquire::Dead, |next| Acquire::Grant { next, ended: None });
-            }
-            _ if now > self.tick() => Cause::Lapsed,
-            State::Held if same_holder => Cause::Superseded,
+            State::Vacant if self.stamp() == STAMP_MAX => return Acquire::Dead,
+            State::Vacant => None,
+            _ if now > self.tick() => Some(Cause::Lapsed),
+            State::Held if same_holder => Some(Cause::Superseded),
             _ => return Acquire::Refused,
         };
-        if self.stamp() == STAMP_MAX {
-            let since = self.tick().min(now);
-            Acquire::Bury { next: Self::vacant(since, STAMP_MAX, ended), ended }
-        } else {
-            Acquire::Grant { next: self.granted(deadline), ended: Some(ended) }
+        if told && self.stamp() != STAMP_MAX {
+            return Acquire::Grant { next: self.granted(deadline), ended };
         }
+        // Its own cause, if it was vacant: it stays as it ended.
+        let (since, cause) = match ended {
+            Some(ended) => (self.tick().min(now), ended),
+            None => (self.tick(), self.cause()),
+        };
+        Acquire::Bury { next: Self::vacant(since, STAMP_MAX, cause), ended }
     }
 
     /// What the holder of the lease with `stamp` finds when it renews until `deadline`.
@@ -310,6 +315,12 @@ impl Word {
             State::Expired => Renew::Expired,
             State::Vacant | State::Free | State::Claimed => Renew::Lost,
         }
+    }
+
+    /// The word after the lease was granted and released, at the same time.
+    #[inline]
+    pub(crate) fn released(self, since: u64) -> Self {
+        Self::vacant(since, self.stamp(), Cause::Released)
     }
 
     /// The word after the lease was ended by its holder or by a revocation. `since` is what a vacant

@@ -139,10 +139,20 @@ impl TickRate {
             return self.ticks_floor_slow(time);
         }
         let nanos = secs * NANOS_PER_SEC + u64::from(time.subsec_nanos());
-        // The reciprocal is too small by at most 1, hence the product by at most `nanos`, which is
-        // less than the 2^64 it is divided by: the guess is the floor or one below it. It is also
-        // below `nanos`, so that adding 1 cannot overflow.
-        let guess = ((u128::from(nanos) * u128::from(self.reciprocal)) >> u64::BITS) as u64;
+        // The reciprocal is too small by at most 1, hence the product by at most `nanos`. If that
+        // cannot carry into the upper half, the upper half is the floor.
+        let product = u128::from(nanos) * u128::from(self.reciprocal);
+        let guess = (product >> u64::BITS) as u64;
+        match (product as u64).checked_add(nanos) {
+            Some(_) => guess,
+            None => self.ticks_floor_near(nanos, guess),
+        }
+    }
+
+    /// The guess is the floor or one below it. It is also below `nanos`, so that adding 1 cannot
+    /// overflow.
+    #[cold]
+    fn ticks_floor_near(self, nanos: u64, guess: u64) -> u64 {
         let next = u128::from(guess + 1) * u128::from(self.fixed);
         guess + u64::from(next <= u128::from(nanos) << FRACTION)
     }

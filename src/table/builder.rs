@@ -205,13 +205,14 @@ impl<K: Key, S: BuildHasher, C: Clock> Builder<K, S, C> {
             Epochs { now: self.clock.now(), reach: limits.reach, term_max: limits.term_max };
         let depth = initial_depth(self.capacity, shards);
         let pinned = epoch::pin();
-        let new_shard = |_| CachePadded::new(Shard::new(depth, epochs, &pinned));
+        let stats = Striped::new(processors);
+        let new_shard = |_| CachePadded::new(Shard::new(depth, epochs, &stats, &pinned));
         let core = Core {
             rate,
             limits,
             room: Room::new(self.capacity_max),
-            stats: Striped::new(processors),
             shards: (0..shards).map(new_shard).collect(),
+            stats,
             id: TableId::mint(),
             labels: RwLock::new(HashMap::new()),
             term_max,

@@ -4,9 +4,9 @@ use core::hash::BuildHasher;
 use core::time::Duration;
 
 use super::Key;
-use super::shared::{Core, Want};
+use super::shared::{Core, Want, Won};
 use super::handle::Handle;
-use crate::at::At;
+use crate::at::{At, AtomicAt};
 use crate::clock::Clock;
 use crate::error::{AcquireError, Lost};
 use crate::grant::Grant;
@@ -14,6 +14,7 @@ use crate::hash::Hash;
 use crate::id::HolderId;
 use crate::resource::Spot;
 use crate::shard::Found;
+use crate::stats::Event;
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::epoch::{self, Guard};
 
@@ -30,11 +31,12 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
         let pinned = epoch::pin();
         let now = self.clock.now();
         let ctx = self.ctx(now, &pinned);
+        self.check_slow(name)?;
         let found = self.shard(name.hash).find_identity(name.hash, name.identity(), &ctx);
-        let Found { page, index, .. } = found.ok_or(Lost::Gone)?;
-        let at = At::new(page, index);
-        self.check_slow(name, Some(&at))?;
-        Ok(Handle { at, name, holder: grant.holder(), granted_at: now })
+        let Found { page, index, word } = found.ok_or(Lost::Gone)?;
+        let won = Won { granted: word, since: page.time(now) };
+        // If the lease has changed since the check, the handle finds out by its word.
+        Ok(Handle::new(At::new(page, index), name, grant.holder(), won))
     }
 
     pub(crate) fn key_of(&self, handle: &Handle<K>) -> Option<K> {
@@ -56,10 +58,15 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
         let ctx = self.ctx(self.clock.now(), &pinned);
         let found = self.find_or_insert(hash, key, &ctx)?;
         let identity = AtomicU64::new(found.page.slot(found.index).identity());
-        Ok(Spot { hash, at: At::new(found.page, found.index), identity })
+        let at = AtomicAt::new(At::new(found.page, found.index));
+        Ok(Spot { hash, at, identity })
     }
 
     /// Grants a resolved resource; see [`acquire`](Self::acquire) for the form.
+    ///
+    /// The fast path takes no pin: what it reads counts only if its compare-exchange succeeds, since no
+    /// word's value comes back. The announcement keeps the page's life from ending between that and
+    /// telling who won.
     #[inline(always)]
     pub(crate) fn acquire_at<'a, L>(
         &'a self,
@@ -69,29 +76,55 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
         term: Duration,
         guard: impl FnOnce(&'a Self, Handle<K>) -> L + Copy,
     ) -> Result<L, AcquireError> {
-        let ticks = self.term_ticks(term)?;
+        let want = Want { holder, ticks: self.term_ticks(term)?, now: self.clock.now() };
+        if let Some(stripe) = self.stats.mine() {
+            let at = spot.at.load();
+            // SAFETY: a resource holds a share of the table that made it.
+            let (page, slot) = unsafe { at.get() };
+            stripe.announce(page);
+            let word = slot.word();
+            // Relaxed: only compared; see `Spot`.
+            let won = if slot.identity() == spot.identity.load(Ordering::Relaxed) {
+                self.grant_vacant(page, slot, word, want)
+            } else {
+                None
+            };
+            if let Some(won) = won {
+                let handle = self.handle((at, slot), spot.hash, won, want);
+                stripe.withdraw();
+                stripe.add(Event::Grant, 1);
+                return Ok(guard(self, handle));
+            }
+            stripe.withdraw();
+        }
+        self.acquire_pinned(key, spot, want, guard)
+    }
+
+    /// Goes on from a resource that is not simply vacant, under a pin.
+    #[inline(never)]
+    fn acquire_pinned<'a, L>(
+        &'a self,
+        key: &K,
+        spot: &Spot<K>,
+        want: Want,
+        guard: impl FnOnce(&'a Self, Handle<K>) -> L,
+    ) -> Result<L, AcquireError> {
         let pinned = epoch::pin();
-        let want = Want { holder, ticks, now: self.clock.now() };
-        let (page, index) = spot.at.get();
-        // SAFETY: a resource is used with the table that made it; its pages live as long as it does.
-        let page = unsafe { page.as_ref() };
-        let slot = page.slot(index);
+        let at = spot.at.load();
+        // SAFETY: a resource holds a share of the table that made it.
+        let (page, slot) = unsafe { at.get() };
         let word = slot.word();
         // Relaxed: only compared; see `Spot`. If the word was the same before and after the page was
         // found open, the page was in use in between; and it stays the same page under this pin.
         let is_here = word.is_published()
             && !word.is_frozen()
+            && !word.is_dead()
             && slot.identity() == spot.identity.load(Ordering::Relaxed)
             && page.is_open()
             && slot.is_still(word);
         if is_here {
-            let found = Found { page, index, word };
-            if let Some(handle) = self.grant_vacant(&found, spot.hash, want, &pinned) {
-                return Ok(guard(self, handle));
-            }
-            if !word.is_dead() {
-                return self.acquire_found(&found, spot.hash, key, want, &pinned, guard);
-            }
+            let found = Found { page, index: at.index(), word };
+            return self.acquire_found(&found, spot.hash, key, want, &pinned, guard);
         }
         self.acquire_anew(key, spot, want, &pinned, guard)
     }
@@ -109,7 +142,7 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
     ) -> Result<L, AcquireError> {
         let ctx = self.ctx(want.now, pinned);
         let found = self.find_or_insert(spot.hash, key, &ctx)?;
-        spot.at.set(&found);
+        spot.at.store(At::new(found.page, found.index));
         // Relaxed: as above.
         spot.identity.store(found.page.slot(found.index).identity(), Ordering::Relaxed);
         self.acquire_found(&found, spot.hash, key, want, pinned, guard)

@@ -6,7 +6,7 @@ use core::hash::BuildHasher;
 use core::time::Duration;
 
 use super::Key;
-use super::shared::Core;
+use super::shared::{Core, Won};
 use crate::at::At;
 use crate::clock::Clock;
 use crate::error::{Lost, RenewError};
@@ -17,15 +17,19 @@ use crate::shard::Found;
 use crate::slot::{self, Slot};
 use crate::stats::Event;
 use crate::sync::epoch;
+use crate::sync::std_atomic::{AtomicU64, Ordering};
 use crate::word::{self, Cause, Renew, State, TICK_MAX, TICK_SLACK, Word};
 
 pub(crate) struct Handle<K> {
-    /// Follows the lease when its page is replaced.
-    pub(super) at: At<K>,
-    pub(super) name: Name,
-    pub(super) holder: HolderId,
-    /// The clock's tick at the grant.
-    pub(super) granted_at: u64,
+    at: At<K>,
+    name: Name,
+    holder: HolderId,
+    /// The lease's word, as this handle knows it. No word's value ever comes back: if it is still
+    /// there, so is the lease, in this place and this life of its page, and nothing else need be looked
+    /// at.
+    word: AtomicU64,
+    /// What it becomes when it is released.
+    released: Word,
 }
 
 /// Which grant it is: enough to find its slot.
@@ -56,6 +60,12 @@ pub(crate) struct Valid {
 }
 
 impl<K> Handle<K> {
+    #[inline(always)]
+    pub(super) fn new(at: At<K>, name: Name, holder: HolderId, won: Won) -> Self {
+        let released = won.granted.released(won.since);
+        Self { at, name, holder, word: AtomicU64::new(won.granted.bits()), released }
+    }
+
     pub(crate) fn token(&self) -> Token {
         self.name.token
     }
@@ -67,38 +77,34 @@ impl<K> Handle<K> {
     pub(crate) fn name(&self) -> Name {
         self.name
     }
+
+    #[inline(always)]
+    fn word(&self) -> Word {
+        // Relaxed: only compared with what is in the slot.
+        Word::from_bits(self.word.load(Ordering::Relaxed))
+    }
 }
 
 impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
-    /// The handle's page and slot.
-    #[inline]
+    #[inline(always)]
     fn deref<'a>(&'a self, handle: &Handle<K>) -> (&'a Page<K>, &'a Slot<K>) {
-        let (page, index) = handle.at.get();
-        // SAFETY: handles are used with the table that made them; its pages live as long as it does.
-        let page = unsafe { page.as_ref() };
-        (page, page.slot(index))
+        // SAFETY: handles are used with the table that made them, which `self` keeps.
+        unsafe { handle.at.get() }
     }
 
-    /// Whether the word, found in the handle's slot, is of its lease, as far as one look tells. What
-    /// is read of the page after this counts only if the word is then found unchanged: by a
-    /// compare-exchange or a second look (invariant P4).
-    #[inline]
-    fn is_of(handle: &Handle<K>, slot: &Slot<K>, word: Word) -> bool {
-        word.stamp() == handle.name.stamp() && !word.is_frozen() && slot.identity() == handle.name.identity()
-    }
-
-    #[inline]
+    #[inline(always)]
     pub(crate) fn check(&self, handle: &Handle<K>) -> Result<Valid, Lost> {
         let (page, slot) = self.deref(handle);
         let word = slot.word();
-        if Self::is_of(handle, slot, word) {
+        if word == handle.word() {
             let time = page.time(self.clock.now());
+            // The second look: the time was that of this life of the page (invariant P4).
             if word.is_valid(time) && slot.is_still(word) {
                 let closing = word.state() == State::Closing;
                 return Ok(Valid { remaining: word.tick() - time, closing });
             }
         }
-        self.check_slow(handle.name, Some(&handle.at))
+        self.check_slow(handle.name)
     }
 
     #[inline]
@@ -106,14 +112,19 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
         let ticks = self.renewal_ticks(term)?;
         let (page, slot) = self.deref(handle);
         let word = slot.word();
-        if Self::is_of(handle, slot, word) {
+        if word == handle.word() {
             let time = page.time(self.clock.now());
             let deadline = time.saturating_add(ticks);
             if deadline <= TICK_MAX - TICK_SLACK {
                 let done = match word.renew(handle.name.stamp(), time, deadline) {
                     Renew::To(next) => {
                         page.raise_top(deadline);
-                        slot.transition(word, next).is_ok()
+                        let done = slot.transition(word, next).is_ok();
+                        if done {
+                            // Relaxed: as in `word`.
+                            handle.word.store(next.bits(), Ordering::Relaxed);
+                        }
+                        done
                     }
                     Renew::Unchanged => slot.is_still(word),
                     _ => false,
@@ -124,21 +135,15 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
                 }
             }
         }
-        self.renew_slow(handle.name, ticks, Some(&handle.at))
+        self.renew_slow(handle.name, ticks)
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn release(&self, handle: &Handle<K>) -> Result<(), Lost> {
-        let (page, slot) = self.deref(handle);
-        let word = slot.word();
-        if Self::is_of(handle, slot, word) && matches!(word.state(), State::Held | State::Closing) {
-            let since = page.time(handle.granted_at);
-            let next = word.end(since.min(word.tick()), Cause::Released);
-            // A draft, whose time is beyond every tick, may yet be thrown away: not there.
-            if since <= TICK_MAX && slot.transition(word, next).is_ok() {
-                self.stats.add(Event::Release, 1);
-                return Ok(());
-            }
+        let (_, slot) = self.deref(handle);
+        if slot.transition(handle.word(), handle.released).is_ok() {
+            self.stats.add(Event::Release, 1);
+            return Ok(());
         }
         self.release_slow(handle.name)
     }
@@ -151,16 +156,13 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
 
     #[cold]
     #[inline(never)]
-    pub(crate) fn check_slow(&self, name: Name, at: Option<&At<K>>) -> Result<Valid, Lost> {
+    pub(crate) fn check_slow(&self, name: Name) -> Result<Valid, Lost> {
         let (identity, stamp) = (name.identity(), name.stamp());
         let pinned = epoch::pin();
         loop {
             let now = self.clock.now();
             let ctx = self.ctx(now, &pinned);
             let found = self.shard(name.hash).find_identity(name.hash, identity, &ctx).ok_or(Lost::Gone)?;
-            if let Some(at) = at {
-                at.set(&found);
-            }
             let Found { page, index, word } = found;
             let time = page.time(now);
             // A renewal that would move nothing finds out the same.
@@ -183,8 +185,8 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
 
     #[cold]
     #[inline(never)]
-    pub(crate) fn renew_slow(&self, name: Name, ticks: u64, at: Option<&At<K>>) -> Result<(), RenewError> {
-        let done = self.try_renew(name, ticks, at);
+    pub(crate) fn renew_slow(&self, name: Name, ticks: u64) -> Result<(), RenewError> {
+        let done = self.try_renew(name, ticks);
         let event = if done.is_ok() { Event::Renewal } else { Event::Stale };
         if !matches!(done, Err(RenewError::Closing { .. })) {
             self.stats.add(event, 1);
@@ -192,7 +194,7 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
         done
     }
 
-    fn try_renew(&self, name: Name, ticks: u64, at: Option<&At<K>>) -> Result<(), RenewError> {
+    fn try_renew(&self, name: Name, ticks: u64) -> Result<(), RenewError> {
         let (identity, stamp) = (name.identity(), name.stamp());
         let pinned = epoch::pin();
         let shard = self.shard(name.hash);
@@ -200,9 +202,6 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
             let now = self.clock.now();
             let ctx = self.ctx(now, &pinned);
             let found = shard.find_identity(name.hash, identity, &ctx).ok_or(Lost::Gone)?;
-            if let Some(at) = at {
-                at.set(&found);
-            }
             let Found { page, index, word } = found;
             let slot = page.slot(index);
             let time = page.time(now);
@@ -273,6 +272,10 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
 
     /// Why the lease of `stamp` is no longer in its slot.
     fn reason(slot: &Slot<K>, word: Word, stamp: u64) -> Lost {
+        if word.is_dead() && stamp != word.stamp() {
+            // Buried for somebody who asked for it since.
+            return Lost::Taken { holder: None, token: None };
+        }
         if word.stamp() == stamp {
             return match word.cause() {
                 Cause::Released => Lost::Released,

@@ -12,7 +12,6 @@ use crate::id::{HolderId, TableId, Token};
 use crate::lease::{Lease, OwnedLease};
 use crate::resource::Resource;
 use crate::stats::Stats;
-use crate::sync::epoch;
 use crate::sync::std_arc::Arc;
 use crate::word::Word;
 
@@ -317,7 +316,7 @@ impl<K: Key, S: BuildHasher, C: Clock> LeaseTable<K, S, C> {
     pub fn renew(&self, grant: Grant, term: Duration) -> Result<(), RenewError> {
         self.expect_own(grant)?;
         let ticks = self.core.renewal_ticks(term)?;
-        self.core.renew_slow(grant.name(), ticks, None)
+        self.core.renew_slow(grant.name(), ticks)
     }
 
     /// As [`Lease::release`], for a grant by value.
@@ -337,7 +336,7 @@ impl<K: Key, S: BuildHasher, C: Clock> LeaseTable<K, S, C> {
     /// As there; [`Lost::ForeignTable`] if another table granted it.
     pub fn check(&self, grant: Grant) -> Result<Token, Lost> {
         self.expect_own(grant)?;
-        self.core.check_slow(grant.name(), None).map(|_| grant.token())
+        self.core.check_slow(grant.name()).map(|_| grant.token())
     }
 
     fn expect_own(&self, grant: Grant) -> Result<(), Lost> {
@@ -371,9 +370,8 @@ impl<K: Key, S: BuildHasher, C: Clock> LeaseTable<K, S, C> {
     /// How much memory the table's pages and directories take, in bytes; not what keys own.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
-        let pinned = epoch::pin();
         let of_shard = |shard: &crate::shard::Shard<K>| {
-            shard.arena.bytes() as usize + shard.directory.bytes(&pinned)
+            shard.arena.bytes() as usize + shard.directory.bytes()
         };
         self.core.shards.iter().map(|shard| of_shard(shard) + size_of_val(shard)).sum()
     }

@@ -46,9 +46,18 @@ pub(super) struct Want {
     pub(super) now: u64,
 }
 
+/// A grant that was won.
+#[derive(Clone, Copy)]
+pub(super) struct Won {
+    /// The word that won it.
+    pub(super) granted: Word,
+    /// The page's time at the grant.
+    pub(super) since: u64,
+}
+
 /// How an attempt at one slot ended.
 enum Outcome {
-    Granted { stamp: u64 },
+    Granted(Won),
     Refused(Word),
     /// The slot is dead, or its page is being replaced: look again.
     Moved,
@@ -104,58 +113,66 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
         K: Borrow<Q>,
         Q: std::hash::Hash + Eq + ToOwned<Owned = K> + ?Sized,
     {
-        let ticks = self.term_ticks(term)?;
         let hash = Hash::of(&self.hasher, key);
+        let entry = self.shard(hash).directory.entry(hash.below_shard(self.limits.shard_bits));
+        // Before the pin, whose locked instruction holds up the loads behind it, and not this.
+        let now = self.clock.now();
         let pinned = epoch::pin();
-        let want = Want { holder, ticks, now: self.clock.now() };
-        let page = self.shard(hash).page(hash, &self.limits, &pinned);
+        let want = Want { holder, ticks: self.term_ticks(term)?, now };
+        let page = entry.page(&pinned);
+        let page = page.unwrap_or_else(|| self.shard(hash).page(hash, &self.limits, &pinned));
         if let Some((index, word)) = page.search(hash, key, &pinned) {
             let found = Found { page, index, word };
-            if let Some(handle) = self.grant_vacant(&found, hash, want, &pinned) {
-                return Ok(guard(self, handle));
+            let slot = page.slot(index);
+            if let Some(won) = self.grant_vacant(page, slot, word, want) {
+                self.stats.add(Event::Grant, 1);
+                return Ok(guard(self, self.handle((At::new(page, index), slot), hash, won, want)));
             }
             return self.acquire_found(&found, hash, key, want, &pinned, guard);
         }
         self.acquire_slow(hash, key, want, &pinned, guard)
     }
 
-    /// The fast path: the slot is vacant, and nobody is faster.
+    /// The fast path: the slot is vacant, and nobody is faster. One attempt, which succeeds only if the
+    /// page was in use all the while: a draft's time is beyond every deadline.
     #[inline(always)]
     pub(super) fn grant_vacant(
         &self,
-        found: &Found<'_, K>,
-        hash: Hash,
+        page: &Page<K>,
+        slot: &Slot<K>,
+        word: Word,
         want: Want,
-        pinned: &Guard,
-    ) -> Option<Handle<K>> {
-        let deadline = found.page.time(want.now).saturating_add(want.ticks);
+    ) -> Option<Won> {
+        if !slot.is_told(word) {
+            return None;
+        }
+        let since = page.time(want.now);
+        // Below 2^63 each.
+        let deadline = since + want.ticks;
         if deadline > TICK_MAX - TICK_SLACK {
             return None;
         }
-        let next = found.word.grant_vacant(deadline)?;
-        found.page.raise_top(deadline);
-        found.page.slot(found.index).transition(found.word, next).ok()?;
-        self.stats.add(Event::Grant, 1);
-        Some(self.granted(found, hash, next.stamp(), want, pinned))
+        let granted = word.grant_vacant(deadline)?;
+        page.raise_top(deadline);
+        slot.transition(word, granted).ok()?;
+        Some(Won { granted, since })
     }
 
     /// The handle of a grant that was won; tells who won it.
     #[inline(always)]
-    fn granted(
+    pub(super) fn handle(
         &self,
-        found: &Found<'_, K>,
+        (at, slot): (At<K>, &Slot<K>),
         hash: Hash,
-        stamp: u64,
+        won: Won,
         want: Want,
-        pinned: &Guard,
     ) -> Handle<K> {
-        let Want { holder, now, .. } = want;
-        let slot = found.page.slot(found.index);
+        let stamp = won.granted.stamp();
         let name = Name { hash, token: slot::token(slot.identity(), stamp) };
-        if !slot.publish_holder(stamp, holder) {
-            self.tell_successor(name, want, pinned);
+        if !slot.tell(stamp, want.holder) {
+            self.tell_copy(name, want);
         }
-        Handle { at: At::new(found.page, found.index), name, holder, granted_at: now }
+        Handle::new(at, name, want.holder, won)
     }
 
     /// Goes on from a slot that is not simply vacant.
@@ -258,7 +275,10 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
         let &Found { page, index, .. } = found;
         let slot = page.slot(index);
         match self.try_grant(found, want) {
-            Outcome::Granted { stamp } => Some(Ok(self.granted(found, hash, stamp, want, pinned))),
+            Outcome::Granted(won) => {
+                let place = (At::new(page, index), slot);
+                Some(Ok(self.handle(place, hash, won, want)))
+            },
             Outcome::Refused(word) => {
                 self.stats.add(Event::Refusal, 1);
                 Some(Err(AcquireError::Held(self.held(page, slot, word, want.now))))
@@ -281,14 +301,14 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
             return Outcome::OutOfRange;
         }
         loop {
-            let same_holder = word.state() == State::Held
-                && slot.holder_of(word.stamp()) == Some(want.holder);
-            let (next, ended, outcome) = match word.acquire(time, deadline, same_holder) {
+            let told = slot.is_told(word);
+            let same_holder = slot.holder_of(word.stamp()) == Some(want.holder);
+            let (next, ended, outcome) = match word.acquire(time, deadline, told, same_holder) {
                 Acquire::Grant { next, ended } => {
                     page.raise_top(deadline);
-                    (next, ended, Outcome::Granted { stamp: next.stamp() })
+                    (next, ended, Outcome::Granted(Won { granted: next, since: time }))
                 }
-                Acquire::Bury { next, ended } => (next, Some(ended), Outcome::Moved),
+                Acquire::Bury { next, ended } => (next, ended, Outcome::Moved),
                 Acquire::Refused => return Outcome::Refused(word),
                 Acquire::Dead | Acquire::Frozen => return Outcome::Moved,
             };
@@ -304,7 +324,7 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
 
     #[inline]
     fn count_grant(&self, ended: Option<Cause>, outcome: &Outcome) {
-        if matches!(outcome, Outcome::Granted { .. }) {
+        if matches!(outcome, Outcome::Granted(_)) {
             self.stats.add(Event::Grant, 1);
         }
         match ended {
@@ -314,17 +334,15 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
         }
     }
 
-    /// Tells who won a grant whose page was replaced before it was told.
+    /// Tells who won a grant whose page was being replaced when it was told.
     #[cold]
-    fn tell_successor(&self, name: Name, want: Want, pinned: &Guard) {
-        let ctx = self.ctx(want.now, pinned);
-        let shard = self.shard(name.hash);
-        while let Some(found) = shard.find_identity(name.hash, name.identity(), &ctx) {
-            let over = found.word.stamp() != name.stamp();
-            let slot = found.page.slot(found.index);
-            if over || slot.publish_holder(name.stamp(), want.holder) {
-                return;
-            }
+    #[inline(never)]
+    fn tell_copy(&self, name: Name, want: Want) {
+        let pinned = epoch::pin();
+        let ctx = self.ctx(want.now, &pinned);
+        let (identity, stamp) = (name.identity(), name.stamp());
+        if let Some(found) = self.shard(name.hash).find_identity(name.hash, identity, &ctx) {
+            found.page.slot(found.index).tell_copy(stamp, want.holder);
         }
     }
 

@@ -1,0 +1,65 @@
+//! How the table compares with what its operations cannot do without, and with other ways to keep a
+//! lease: `cargo run --release --example ratios -- [--quick] [--only SUBSTRING]`.
+//!
+//! Everything is measured in this one run, in turn, and each cell of the performance page is one
+//! line: `cell <name> ours_ns <x> ref_ns <y> ratio <x/y>`. At the end there is a line for each
+//! level that was to be held, and whether it was. The exit status does not tell: a busy machine is
+//! no error.
+
+mod cells;
+mod floor;
+mod growth;
+mod leases;
+mod measure;
+mod memory;
+mod peers;
+mod report;
+mod threads;
+
+use lexopt::ValueExt;
+use measure::Pace;
+use report::Report;
+
+const HELP: &str = "\
+Measures the table against the clock and other maps, and prints one line a cell.
+
+Usage: ratios [--quick] [--only SUBSTRING]
+
+  --quick           fewer and shorter rounds: under a minute, and less steady
+  --only SUBSTRING  only the cells with this in their names, say `key1m` or `/dashmap`";
+
+/// How to read the lines.
+const LEGEND: &str = "\
+# ours_ns, ref_ns: medians over rounds of nanoseconds an operation; ratio: median of their ratios
+# _t2: two threads on the same keys; an operation is wall time x 2 / operations of both
+# floor: one clock read and two 64-bit compare-exchanges on one word
+# best: the peer that is strongest against leasehold there
+# grow_*: single grants, medians over repetitions";
+
+fn main() -> Result<(), lexopt::Error> {
+    let (mut pace, mut only) = (Pace::FULL, None);
+    let mut arguments = lexopt::Parser::from_env();
+    while let Some(argument) = arguments.next()? {
+        match argument {
+            lexopt::Arg::Long("quick") => pace = Pace::QUICK,
+            lexopt::Arg::Long("only") => only = Some(arguments.value()?.string()?),
+            lexopt::Arg::Short('h') | lexopt::Arg::Long("help") => {
+                println!("{HELP}");
+                return Ok(());
+            }
+            other => return Err(other.unexpected()),
+        }
+    }
+    run(Report::new(only), pace);
+    Ok(())
+}
+
+fn run(mut report: Report, pace: Pace) {
+    println!("{LEGEND}");
+    cells::handles(&mut report, pace);
+    cells::refusal(&mut report, pace);
+    cells::sizes(&mut report, pace);
+    growth::growth(&mut report, pace);
+    memory::memory(&mut report);
+    report.finish();
+}
