@@ -40,25 +40,58 @@ impl Epochs {
     }
 }
 
+/// A run of pages.
 struct Chunk<K> {
     next: *mut Chunk<K>,
+    first: NonNull<Page<K>>,
     pages: usize,
+    /// How many were handed out, or more.
+    used: AtomicU64,
 }
 
 impl<K> Chunk<K> {
-    fn layout(pages: usize) -> (Layout, usize) {
+    fn layout(pages: usize) -> Layout {
+        // Aligned like the memory's own pages, so that one of ours, of half the size with a `u64` key,
+        // lies in one of those: a look-up then misses one translation, not two.
         let array = Layout::array::<Page<K>>(pages).expect("a chunk is a few pages");
-        Layout::new::<Self>().extend(array).expect("a chunk is a few pages")
+        array.align_to(4096).expect("a chunk is a few pages")
     }
 
-    /// The pages behind the header.
-    fn iter(chunk: NonNull<Self>) -> impl Iterator<Item = NonNull<Page<K>>> {
-        // SAFETY: a chunk is initialised before anybody has a pointer to it, and never written again.
-        let pages = unsafe { chunk.as_ref() }.pages;
-        let (_, offset) = Self::layout(pages);
-        // SAFETY: the chunk was allocated with this layout.
-        let first = unsafe { chunk.byte_add(offset) }.cast::<Page<K>>();
-        // SAFETY: as above; `i` is below the number of pages.
+    /// A chunk of pages that have had no life yet.
+    fn new(pages: usize) -> NonNull<Self> {
+        let layout = Self::layout(pages);
+        // Zeroed, which is what `Page::new` makes: so memory that nobody has touched stays untouched
+        // until its page is used.
+        // SAFETY: the layout is not empty.
+        let raw = unsafe { alloc::alloc_zeroed(layout) }.cast::<Page<K>>();
+        let Some(first) = NonNull::new(raw) else { alloc::handle_alloc_error(layout) };
+        // Loom's atomics are more than their values.
+        #[cfg(leasehold_loom)]
+        for page in Self::run(first, pages) {
+            // SAFETY: just allocated, with room and alignment for that many pages.
+            unsafe { page.write(Page::new()) };
+        }
+        let chunk = Self { next: ptr::null_mut(), first, pages, used: AtomicU64::new(0) };
+        NonNull::from(Box::leak(Box::new(chunk)))
+    }
+
+    /// A page that nobody has used.
+    fn fresh(&self) -> Option<NonNull<Page<K>>> {
+        // Relaxed: only the count matters; a page that was never used has no history.
+        let index = self.used.fetch_add(1, Ordering::Relaxed) as usize;
+        // SAFETY: below the number of pages in the run.
+        (index < self.pages).then(|| unsafe { self.first.add(index) })
+    }
+
+    /// The pages that were handed out.
+    fn iter(&self) -> impl Iterator<Item = NonNull<Page<K>>> + use<K> {
+        // Relaxed: the chunk's last user has everything before.
+        let used = (self.used.load(Ordering::Relaxed) as usize).min(self.pages);
+        Self::run(self.first, used)
+    }
+
+    fn run(first: NonNull<Page<K>>, pages: usize) -> impl Iterator<Item = NonNull<Page<K>>> {
+        // SAFETY: the run was allocated for that many pages.
         (0..pages).map(move |i| unsafe { first.add(i) })
     }
 }
@@ -192,12 +225,8 @@ impl<K> Arena<K> {
             let next = unsafe { page.as_ref() }.link.load(Ordering::Relaxed);
             // Acquire, both: as for the load. Pushes are read-modify-writes, so their release
             // sequences go on over this exchange.
-            match self.ready.compare_exchange_weak(
-                top,
-                next,
-                Ordering::Acquire,
-                Ordering::Acquire,
-            ) {
+            match self.ready.compare_exchange_weak(top, next, Ordering::Acquire, Ordering::Acquire)
+            {
                 Ok(_) => return Some(page),
                 Err(found) => top = found,
             }
@@ -223,36 +252,22 @@ impl<K> Arena<K> {
         }
     }
 
-    /// A page of a new chunk; its other pages go to the stack.
+    /// A page that was never used.
     fn allocate(&self) -> NonNull<Page<K>> {
-        // Relaxed: only a size is read from it.
-        let newest = NonNull::new(self.chunks.load(Ordering::Relaxed));
-        // SAFETY: chunks live as long as the arena and are not written again.
-        let last = newest.map_or(0, |chunk| unsafe { chunk.as_ref() }.pages);
-        let pages = (last * 2).clamp(1, CHUNK_PAGES_MAX);
-        let chunk = Self::new_chunk(pages);
-        self.link(chunk);
-        let (layout, _) = Chunk::<K>::layout(pages);
-        // Relaxed: a figure for people.
-        self.bytes.fetch_add(layout.size() as u64, Ordering::Relaxed);
-        let mut fresh = Chunk::iter(chunk);
-        let first = fresh.next().expect("a chunk has at least one page");
-        fresh.for_each(|page| self.push(page));
-        first
-    }
-
-    fn new_chunk(pages: usize) -> NonNull<Chunk<K>> {
-        let (layout, _) = Chunk::<K>::layout(pages);
-        // SAFETY: the layout is not empty.
-        let raw = unsafe { alloc::alloc(layout) }.cast::<Chunk<K>>();
-        let Some(chunk) = NonNull::new(raw) else { alloc::handle_alloc_error(layout) };
-        // SAFETY: just allocated with room and alignment for the header.
-        unsafe { chunk.write(Chunk { next: ptr::null_mut(), pages }) };
-        for page in Chunk::iter(chunk) {
-            // SAFETY: just allocated, with room and alignment for that many pages behind the header.
-            unsafe { page.write(Page::new()) };
+        loop {
+            // Acquire: pairs with the Release of `link`.
+            let newest = NonNull::new(self.chunks.load(Ordering::Acquire));
+            // SAFETY: chunks live as long as the arena.
+            let newest = newest.map(|chunk| unsafe { &*chunk.as_ptr() });
+            if let Some(page) = newest.and_then(Chunk::fresh) {
+                return page;
+            }
+            let last = newest.map_or(0, |chunk| chunk.pages);
+            let pages = (last * 2).clamp(1, CHUNK_PAGES_MAX);
+            self.link(Chunk::new(pages));
+            // Relaxed: a figure for people.
+            self.bytes.fetch_add(Chunk::<K>::layout(pages).size() as u64, Ordering::Relaxed);
         }
-        chunk
     }
 
     fn link(&self, chunk: NonNull<Chunk<K>>) {
@@ -261,11 +276,12 @@ impl<K> Arena<K> {
         loop {
             // SAFETY: the chunk is private until the exchange.
             unsafe { (*chunk.as_ptr()).next = top };
-            // Release: pairs with whoever reads the newest chunk's size. Relaxed on failure: as above.
+            // Release: pairs with `allocate`; it carries on what earlier links released, as exchanges
+            // do. Relaxed on failure: as above.
             match self.chunks.compare_exchange_weak(
                 top,
                 chunk.as_ptr(),
-                Ordering::AcqRel,
+                Ordering::Release,
                 Ordering::Relaxed,
             ) {
                 Ok(_) => return,
@@ -291,7 +307,8 @@ impl<K> Arena<K> {
     /// No operation of the table is under way or will come.
     pub(crate) unsafe fn drop_all_keys(&self) {
         self.for_each_chunk(|chunk| {
-            for page in Chunk::iter(chunk) {
+            // SAFETY: chunks live as long as the arena.
+            for page in unsafe { chunk.as_ref() }.iter() {
                 // SAFETY: by the contract nobody uses any page: all are private.
                 unsafe { page.as_ref().drop_keys() };
             }
@@ -302,14 +319,14 @@ impl<K> Arena<K> {
 impl<K> Drop for Arena<K> {
     fn drop(&mut self) {
         self.for_each_chunk(|chunk| {
-            for page in Chunk::iter(chunk) {
-                // SAFETY: the last share of the arena goes: nobody uses any page.
+            // SAFETY: it was leaked from a box, and the last share of the arena goes.
+            let chunk = unsafe { Box::from_raw(chunk.as_ptr()) };
+            for page in chunk.iter() {
+                // SAFETY: as above: nobody uses any page.
                 unsafe { page.as_ref().drop_successors() };
             }
-            // SAFETY: as above.
-            let (layout, _) = Chunk::<K>::layout(unsafe { chunk.as_ref() }.pages);
-            // SAFETY: allocated with this layout in `new_chunk`, and not used again.
-            unsafe { alloc::dealloc(chunk.as_ptr().cast(), layout) };
+            // SAFETY: allocated with this layout in `Chunk::new`, and not used again.
+            unsafe { alloc::dealloc(chunk.first.as_ptr().cast(), Chunk::<K>::layout(chunk.pages)) };
         });
     }
 }

@@ -9,7 +9,9 @@
 
 use core::ptr;
 
+use crate::hash::Hash;
 use crate::page::{Page, Place};
+use crate::prefetch::prefetch;
 use crate::sync::atomic::{AtomicPtr, Ordering};
 use crate::sync::epoch::Guard;
 
@@ -51,6 +53,17 @@ pub(crate) struct Entry<'a, K> {
 }
 
 impl<K> Entry<'_, K> {
+    /// Asks for the page's header and the two lines in which a hash is first looked for, so that they are
+    /// on their way while the caller reads the clock and is pinned.
+    #[inline(always)]
+    pub(crate) fn prefetch(&self, hash: Hash) {
+        let page = unmarked(self.seen);
+        prefetch(page);
+        let home = page.wrapping_byte_add(Page::<K>::offset_of(hash.home()));
+        prefetch(home);
+        prefetch(home.wrapping_byte_add(64));
+    }
+
     /// The page, if the entry still leads to it. As the entry is not marked, its table is the newest,
     /// and a page that an entry of that leads to is not given back under the caller's pin.
     #[inline(always)]

@@ -116,7 +116,8 @@ impl fmt::Display for AcquireError {
     }
 }
 
-const TERM_ZERO: &str = "the term is shorter than one tick of the table's clock: ask for a longer one";
+const TERM_ZERO: &str =
+    "the term is shorter than one tick of the table's clock: ask for a longer one";
 
 fn term_too_long(f: &mut fmt::Formatter<'_>, requested: Duration, max: Duration) -> fmt::Result {
     write!(
@@ -143,7 +144,10 @@ impl fmt::Display for Held {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { holder, token, retry_after } = *self;
         let holder = somebody(holder);
-        write!(f, "the resource is held by {holder} with token {token}: retry after {retry_after:?}")
+        write!(
+            f,
+            "the resource is held by {holder} with token {token}: retry after {retry_after:?}"
+        )
     }
 }
 
@@ -152,10 +156,9 @@ impl fmt::Display for RenewError {
         match self {
             Self::TermZero => f.write_str(TERM_ZERO),
             Self::TermTooLong { requested, max } => term_too_long(f, *requested, *max),
-            Self::Closing { remaining } => write!(
-                f,
-                "the lease is being revoked: finish and release it within {remaining:?}"
-            ),
+            Self::Closing { remaining } => {
+                write!(f, "the lease is being revoked: finish and release it within {remaining:?}")
+            }
             Self::Lost(lost) => lost.fmt(f),
         }
     }

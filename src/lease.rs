@@ -10,8 +10,8 @@ use crate::error::{Lost, RenewError};
 use crate::grant::Grant;
 use crate::id::{HolderId, Token};
 use crate::sync::std_arc::Arc;
-use crate::table::shared::Core;
 use crate::table::handle::{Handle, Valid};
+use crate::table::shared::Core;
 use crate::table::{DefaultHashBuilder, Key, LeaseTable};
 
 /// What a holder learns of its lease when it asks.

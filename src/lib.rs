@@ -12,6 +12,7 @@ mod hash;
 mod id;
 mod lease;
 mod page;
+mod prefetch;
 mod replace;
 mod resource;
 mod room;
@@ -25,7 +26,8 @@ mod thread;
 mod word;
 
 pub use clock::{
-    Clock, CoarseClock, CoarseClockError, InvalidRate, ManualClock, QuantaClock, Skew, StdClock, TickRate,
+    Clock, CoarseClock, CoarseClockError, InvalidRate, ManualClock, QuantaClock, Skew, StdClock,
+    TickRate,
 };
 pub use error::{AcquireError, Held, Lost, NotHeld, RenewError};
 pub use fence::{Fence, Fenced, StaleToken};
@@ -35,5 +37,6 @@ pub use lease::{Lease, OwnedLease, Status};
 pub use resource::Resource;
 pub use stats::Stats;
 pub use table::{
-    BuildError, Builder, DefaultHashBuilder, DefaultHasher, Iter, Key, LeaseInfo, LeaseTable, Revoke,
+    BuildError, Builder, DefaultHashBuilder, DefaultHasher, Iter, Key, LeaseInfo, LeaseTable,
+    Revoke,
 };

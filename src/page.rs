@@ -120,7 +120,8 @@ impl Insert {
 }
 
 impl<K> Page<K> {
-    /// A page of no life yet.
+    /// A page of no life yet: all zero.
+    #[cfg(leasehold_loom)]
     pub(crate) fn new() -> Self {
         Self {
             insert: AtomicU64::new(0),
@@ -137,6 +138,12 @@ impl<K> Page<K> {
     #[inline]
     pub(crate) fn slot(&self, index: usize) -> &Slot<K> {
         &self.slots[index]
+    }
+
+    /// Where in a page a slot is, in bytes.
+    #[inline(always)]
+    pub(crate) const fn offset_of(index: usize) -> usize {
+        core::mem::offset_of!(Self, slots) + index * size_of::<Slot<K>>()
     }
 
     pub(crate) fn slots(&self) -> &[Slot<K>] {
@@ -296,7 +303,9 @@ impl<K> Page<K> {
     /// The slot for a copy, in a private page that has room.
     pub(crate) fn first_never(&self, hash: Hash) -> &Slot<K> {
         let mut probe = self.probe(hash).map(|(_, slot)| slot);
-        probe.find(|slot| slot.word().is_never()).expect("a page has room for its predecessor's keys")
+        probe
+            .find(|slot| slot.word().is_never())
+            .expect("a page has room for its predecessor's keys")
     }
 
     // ---- insertion -----------------------------------------------------------------------------
@@ -362,12 +371,8 @@ impl<K> Page<K> {
             // AcqRel: whoever finds it frozen goes to the successor; and what was inserted before is
             // seen by the copy. Relaxed on failure: it is loaded again.
             let frozen = insert.freeze().0;
-            let done = self.insert.compare_exchange(
-                insert.0,
-                frozen,
-                Ordering::AcqRel,
-                Ordering::Relaxed,
-            );
+            let done =
+                self.insert.compare_exchange(insert.0, frozen, Ordering::AcqRel, Ordering::Relaxed);
             if done.is_ok() {
                 break;
             }

@@ -133,7 +133,8 @@ where
         }
         let split = survey.kept > KEEP_MAX && place.depth < self.depth_limit();
         let draft = self.blanks(place, split, epochs, ctx);
-        let kept = old.slots().iter().zip(survey.keep).filter_map(|(slot, keep)| keep.then_some(slot));
+        let kept =
+            old.slots().iter().zip(survey.keep).filter_map(|(slot, keep)| keep.then_some(slot));
         for slot in kept {
             // SAFETY: it was found published, and `ctx` is pinned since before that.
             let key = unsafe { slot.with_key(K::clone) };

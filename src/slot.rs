@@ -20,7 +20,8 @@ pub(crate) struct Slot<K> {
 }
 
 impl<K> Slot<K> {
-    /// A slot of a page's first life.
+    /// A slot of a page's first life: all zero.
+    #[cfg(leasehold_loom)]
     pub(crate) fn new() -> Self {
         Self {
             word: AtomicU64::new(Word::never(0).bits()),
@@ -209,7 +210,10 @@ impl<K> Slot<K> {
     /// Marks the key as gone, before it is dropped.
     pub(crate) fn forget_key(&self, seen: Word) {
         // Release: harmless to readers; the page is private.
-        self.word.store(Word::new(seen.tick(), seen.stamp(), State::Free).frozen().bits(), Ordering::Release);
+        self.word.store(
+            Word::new(seen.tick(), seen.stamp(), State::Free).frozen().bits(),
+            Ordering::Release,
+        );
     }
 
     /// What a frozen slot hands on, for a page in which its tick is `tick`.

@@ -56,11 +56,6 @@ mod cell {
 
     impl<T> UnsafeCell<T> {
         #[inline(always)]
-        pub(crate) const fn new(value: T) -> Self {
-            Self(core::cell::UnsafeCell::new(value))
-        }
-
-        #[inline(always)]
         pub(crate) fn with<R>(&self, f: impl FnOnce(*const T) -> R) -> R {
             f(self.0.get())
         }

@@ -82,8 +82,7 @@ mod tests {
     fn living_threads_have_numbers_of_their_own_and_give_them_back() {
         let mine = ask();
         assert_eq!(number(), mine);
-        let others: Vec<usize> =
-            (0..8).map(|_| std::thread::spawn(ask).join().unwrap()).collect();
+        let others: Vec<usize> = (0..8).map(|_| std::thread::spawn(ask).join().unwrap()).collect();
         assert!(others.iter().all(|&other| other != mine));
         let barrier = std::sync::Barrier::new(8);
         let together: std::collections::HashSet<usize> = std::thread::scope(|s| {

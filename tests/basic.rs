@@ -16,7 +16,9 @@ fn grant_renew_release() {
     let lease = table.try_acquire(&1, a, TERM).unwrap();
     let t1 = lease.token();
     assert_eq!(lease.check(), Ok(t1));
-    assert!(matches!(table.try_acquire(&1, b, TERM), Err(AcquireError::Held(h)) if h.holder == Some(a)));
+    assert!(
+        matches!(table.try_acquire(&1, b, TERM), Err(AcquireError::Held(h)) if h.holder == Some(a))
+    );
     clock.advance(Duration::from_secs(9));
     lease.renew(TERM).unwrap();
     clock.advance(Duration::from_secs(9));

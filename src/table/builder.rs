@@ -30,9 +30,6 @@ const RETENTION_TICKS_MAX: u64 = 1 << (TICK_BITS - 3);
 const SHARDS_MAX: usize = 1 << 12;
 /// The largest initial capacity; a table may grow beyond.
 const CAPACITY_MAX: usize = 1 << 36;
-/// Resources that a page has on average before any is split, out of 62: most pages then have room.
-const PAGE_FILL: usize = if SLOTS < 8 { 1 } else { SLOTS * 5 / 8 };
-
 /// Settings of a [`LeaseTable`], all with defaults.
 ///
 /// # Example
@@ -125,8 +122,8 @@ impl<K: Key> Builder<K> {
 }
 
 impl<K: Key, S: BuildHasher, C: Clock> Builder<K, S, C> {
-    /// Room for this many resources from the start, so that the table need not grow up to there.
-    /// Default: 0, which is a page a shard.
+    /// Room for about this many resources from the start: the table then hardly grows up to there (some
+    /// pages still split, as keys do not spread evenly). Default: 0, which is a page a shard.
     pub fn capacity(mut self, resources: usize) -> Self {
         self.capacity = resources;
         self
@@ -261,9 +258,10 @@ impl<K: Key, S: BuildHasher, C: Clock> Builder<K, S, C> {
     }
 }
 
-/// The depth at which each shard has pages enough.
+/// The depth at which each shard has slots enough. Keys do not spread evenly, so that some pages still
+/// split; but twice the pages would be half empty for good.
 fn initial_depth(capacity: usize, shards: usize) -> u32 {
-    let pages = capacity.div_ceil(shards).div_ceil(PAGE_FILL);
+    let pages = capacity.div_ceil(shards).div_ceil(SLOTS);
     pages.max(1).next_power_of_two().ilog2()
 }
 

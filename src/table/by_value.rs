@@ -4,8 +4,8 @@ use core::hash::BuildHasher;
 use core::time::Duration;
 
 use super::Key;
-use super::shared::{Core, Want, Won};
 use super::handle::Handle;
+use super::shared::{Core, Want, Won};
 use crate::at::{At, AtomicAt};
 use crate::clock::Clock;
 use crate::error::{AcquireError, Lost};

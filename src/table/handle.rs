@@ -162,7 +162,8 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
         loop {
             let now = self.clock.now();
             let ctx = self.ctx(now, &pinned);
-            let found = self.shard(name.hash).find_identity(name.hash, identity, &ctx).ok_or(Lost::Gone)?;
+            let found =
+                self.shard(name.hash).find_identity(name.hash, identity, &ctx).ok_or(Lost::Gone)?;
             let Found { page, index, word } = found;
             let time = page.time(now);
             // A renewal that would move nothing finds out the same.
@@ -251,7 +252,8 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
         loop {
             let now = self.clock.now();
             let ctx = self.ctx(now, &pinned);
-            let found = self.shard(name.hash).find_identity(name.hash, identity, &ctx).ok_or(Lost::Gone)?;
+            let found =
+                self.shard(name.hash).find_identity(name.hash, identity, &ctx).ok_or(Lost::Gone)?;
             let Found { page, index, word } = found;
             let slot = page.slot(index);
             if word.stamp() != stamp || !word.is_leased() {

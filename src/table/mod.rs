@@ -17,9 +17,9 @@ use crate::word::Word;
 
 mod builder;
 mod by_value;
-pub(crate) mod shared;
 pub(crate) mod handle;
 mod iter;
+pub(crate) mod shared;
 
 pub use builder::{BuildError, Builder};
 pub use iter::Iter;
@@ -370,9 +370,8 @@ impl<K: Key, S: BuildHasher, C: Clock> LeaseTable<K, S, C> {
     /// How much memory the table's pages and directories take, in bytes; not what keys own.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
-        let of_shard = |shard: &crate::shard::Shard<K>| {
-            shard.arena.bytes() as usize + shard.directory.bytes()
-        };
+        let of_shard =
+            |shard: &crate::shard::Shard<K>| shard.arena.bytes() as usize + shard.directory.bytes();
         self.core.shards.iter().map(|shard| of_shard(shard) + size_of_val(shard)).sum()
     }
 

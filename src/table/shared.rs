@@ -92,7 +92,9 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
 
     pub(super) fn renewal_ticks(&self, term: Duration) -> Result<u64, RenewError> {
         self.term_ticks(term).map_err(|error| match error {
-            AcquireError::TermTooLong { requested, max } => RenewError::TermTooLong { requested, max },
+            AcquireError::TermTooLong { requested, max } => {
+                RenewError::TermTooLong { requested, max }
+            }
             _ => RenewError::TermZero,
         })
     }
@@ -115,6 +117,7 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
     {
         let hash = Hash::of(&self.hasher, key);
         let entry = self.shard(hash).directory.entry(hash.below_shard(self.limits.shard_bits));
+        entry.prefetch(hash);
         // Before the pin, whose locked instruction holds up the loads behind it, and not this.
         let now = self.clock.now();
         let pinned = epoch::pin();
@@ -278,7 +281,7 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
             Outcome::Granted(won) => {
                 let place = (At::new(page, index), slot);
                 Some(Ok(self.handle(place, hash, won, want)))
-            },
+            }
             Outcome::Refused(word) => {
                 self.stats.add(Event::Refusal, 1);
                 Some(Err(AcquireError::Held(self.held(page, slot, word, want.now))))
