@@ -40,12 +40,13 @@ pub struct Grant {
 }
 
 impl Grant {
-    pub(crate) fn new(table: TableId, name: Name, holder: HolderId) -> Self {
-        Self { table, hash: name.hash.bits(), token: name.token, holder }
+    pub(crate) fn new(table: TableId, name: Name) -> Self {
+        let Name { hash, token, holder } = name;
+        Self { table, hash: hash.bits(), token, holder }
     }
 
     pub(crate) fn name(self) -> Name {
-        Name { hash: Hash::from_bits(self.hash), token: self.token }
+        Name { hash: Hash::from_bits(self.hash), token: self.token, holder: self.holder }
     }
 
     /// The table that granted it.

@@ -1,58 +1,91 @@
 //! Small numbers for threads: a living thread's is its own, an ended thread's is given away again.
 
-use core::cell::Cell;
-
 use crate::sync::std_atomic::{AtomicU64, Ordering};
 
-/// How many numbers there are. Threads beyond, and those whose locals are gone, have [`NONE`].
+/// How many numbers there are. Threads beyond, and those whose locals are gone, have none.
 pub(crate) const NUMBERS: usize = 64 * WORDS;
 /// The number of a thread without one.
+#[cfg(not(leasehold_loom))]
 const NONE: usize = usize::MAX;
 /// The number of a thread that has yet to ask.
+#[cfg(not(leasehold_loom))]
 const UNASKED: usize = usize::MAX - 1;
 const WORDS: usize = 4;
 
 /// A bit for each number in use.
+#[cfg(not(leasehold_loom))]
 static TAKEN: [AtomicU64; WORDS] = [const { AtomicU64::new(0) }; WORDS];
 
-thread_local! {
-    /// Without a destructor, so that it can be read as long as the thread runs.
-    static NUMBER: Cell<usize> = const { Cell::new(UNASKED) };
-    static OWNED: Owned = const { Owned };
-}
+#[cfg(not(leasehold_loom))]
+pub(crate) use local::{ask, number};
+#[cfg(leasehold_loom)]
+pub(crate) use modelled::{ask, number};
 
-/// Gives the number back when the thread ends.
-struct Owned;
+#[cfg(not(leasehold_loom))]
+mod local {
+    use core::cell::Cell;
 
-impl Drop for Owned {
-    fn drop(&mut self) {
-        let number = NUMBER.replace(NONE);
-        if number < NUMBERS {
-            // Release: pairs with the Acquire of the next owner, who then has all that this thread
-            // wrote to its counters.
-            TAKEN[number / 64].fetch_and(!(1 << (number % 64)), Ordering::Release);
+    use super::{NONE, NUMBERS, Ordering, TAKEN, UNASKED, take};
+
+    thread_local! {
+        /// Without a destructor, so that it can be read as long as the thread runs.
+        static NUMBER: Cell<usize> = const { Cell::new(UNASKED) };
+        static OWNED: Owned = const { Owned };
+    }
+
+    /// Gives the number back when the thread ends.
+    struct Owned;
+
+    impl Drop for Owned {
+        fn drop(&mut self) {
+            let number = NUMBER.replace(NONE);
+            if number < NUMBERS {
+                // Release: pairs with the Acquire of the next owner, who then has all that this thread
+                // wrote to its counters.
+                TAKEN[number / 64].fetch_and(!(1 << (number % 64)), Ordering::Release);
+            }
         }
     }
-}
 
-/// The calling thread's number: below [`NUMBERS`] if it has one, and far above if not, or if it was not
-/// yet asked for.
-#[inline(always)]
-pub(crate) fn number() -> usize {
-    NUMBER.get()
-}
-
-/// As [`number`], and takes one if there is none yet.
-#[cold]
-pub(crate) fn ask() -> usize {
-    if NUMBER.get() == UNASKED {
-        // Touched first, so that its destructor is registered; when that has run, no number is taken.
-        let number = OWNED.try_with(|_| take()).ok().flatten().unwrap_or(NONE);
-        NUMBER.set(number);
+    /// The calling thread's number: below [`NUMBERS`] if it has one, and far above if not, or if it was not
+    /// yet asked for.
+    #[inline(always)]
+    pub(crate) fn number() -> usize {
+        NUMBER.get()
     }
-    NUMBER.get()
+
+    /// As [`number`], and takes one if there is none yet.
+    #[cold]
+    pub(crate) fn ask() -> usize {
+        if NUMBER.get() == UNASKED {
+            // Touched first, so that its destructor is registered; when that has run, no number is taken.
+            let number = OWNED.try_with(|_| take()).ok().flatten().unwrap_or(NONE);
+            NUMBER.set(number);
+        }
+        NUMBER.get()
+    }
 }
 
+/// Loom's threads take turns on one of the system's, whose locals they would share.
+#[cfg(leasehold_loom)]
+mod modelled {
+    loom::lazy_static! {
+        static ref NEXT: super::AtomicU64 = super::AtomicU64::new(0);
+    }
+    loom::thread_local! {
+        static NUMBER: usize = NEXT.fetch_add(1, super::Ordering::Relaxed) as usize;
+    }
+
+    pub(crate) fn number() -> usize {
+        NUMBER.with(|number| *number)
+    }
+
+    pub(crate) fn ask() -> usize {
+        number()
+    }
+}
+
+#[cfg(not(leasehold_loom))]
 fn take() -> Option<usize> {
     TAKEN.iter().enumerate().find_map(|(index, word)| {
         // Relaxed: the exchange checks it.

@@ -20,7 +20,7 @@ use crate::sync::epoch::{self, Guard};
 
 impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
     pub(crate) fn grant_of(&self, handle: &Handle<K>) -> Grant {
-        Grant::new(self.id, handle.name(), handle.holder())
+        Grant::new(self.id, handle.name())
     }
 
     pub(crate) fn handle_of(&self, grant: Grant) -> Result<Handle<K>, Lost> {
@@ -36,7 +36,7 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
         let Found { page, index, word } = found.ok_or(Lost::Gone)?;
         let won = Won { granted: word, since: page.time(now) };
         // If the lease has changed since the check, the handle finds out by its word.
-        Ok(Handle::new(At::new(page, index), name, grant.holder(), won))
+        Ok(Handle::new(At::new(page, index), name, won))
     }
 
     pub(crate) fn key_of(&self, handle: &Handle<K>) -> Option<K> {

@@ -23,7 +23,6 @@ use crate::word::{self, Cause, Renew, State, TICK_MAX, TICK_SLACK, Word};
 pub(crate) struct Handle<K> {
     at: At<K>,
     name: Name,
-    holder: HolderId,
     /// The lease's word, as this handle knows it. No word's value ever comes back: if it is still
     /// there, so is the lease, in this place and this life of its page, and nothing else need be looked
     /// at.
@@ -32,11 +31,12 @@ pub(crate) struct Handle<K> {
     released: Word,
 }
 
-/// Which grant it is: enough to find its slot.
+/// Which grant it is: enough to find its slot, and to tell whose it is.
 #[derive(Clone, Copy)]
 pub(crate) struct Name {
     pub(crate) hash: Hash,
     pub(crate) token: Token,
+    pub(crate) holder: HolderId,
 }
 
 impl Name {
@@ -61,9 +61,9 @@ pub(crate) struct Valid {
 
 impl<K> Handle<K> {
     #[inline(always)]
-    pub(super) fn new(at: At<K>, name: Name, holder: HolderId, won: Won) -> Self {
+    pub(super) fn new(at: At<K>, name: Name, won: Won) -> Self {
         let released = won.granted.released(won.since);
-        Self { at, name, holder, word: AtomicU64::new(won.granted.bits()), released }
+        Self { at, name, word: AtomicU64::new(won.granted.bits()), released }
     }
 
     pub(crate) fn token(&self) -> Token {
@@ -71,7 +71,7 @@ impl<K> Handle<K> {
     }
 
     pub(crate) fn holder(&self) -> HolderId {
-        self.holder
+        self.name.holder
     }
 
     pub(crate) fn name(&self) -> Name {
@@ -177,6 +177,7 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
                 Renew::Expired => return Err(Lost::Expired),
                 Renew::Lost => return Err(Self::reason(page.slot(index), word, stamp)),
                 Renew::To(_) | Renew::Unchanged | Renew::Closing => {
+                    Self::tell_late(page.slot(index), word, name);
                     let closing = word.state() == State::Closing;
                     return Ok(Valid { remaining: word.tick() - time, closing });
                 }
@@ -215,6 +216,7 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
                 Renew::To(next) => {
                     page.raise_top(deadline);
                     if slot.transition(word, next).is_ok() {
+                        Self::tell_late(slot, word, name);
                         return Ok(());
                     }
                 }
@@ -269,6 +271,13 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
                 }
                 return Ok(());
             }
+        }
+    }
+
+    /// Tells who holds the lease, if its page was replaced while that was being told.
+    fn tell_late(slot: &Slot<K>, word: Word, name: Name) {
+        if !slot.is_told(word) {
+            slot.tell_copy(name.stamp(), name.holder);
         }
     }
 

@@ -171,11 +171,12 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
         want: Want,
     ) -> Handle<K> {
         let stamp = won.granted.stamp();
-        let name = Name { hash, token: slot::token(slot.identity(), stamp) };
+        let token = slot::token(slot.identity(), stamp);
+        let name = Name { hash, token, holder: want.holder };
         if !slot.tell(stamp, want.holder) {
-            self.tell_copy(name, want);
+            self.tell_copy(name, want.now);
         }
-        Handle::new(at, name, want.holder, won)
+        Handle::new(at, name, won)
     }
 
     /// Goes on from a slot that is not simply vacant.
@@ -340,12 +341,12 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
     /// Tells who won a grant whose page was being replaced when it was told.
     #[cold]
     #[inline(never)]
-    fn tell_copy(&self, name: Name, want: Want) {
+    fn tell_copy(&self, name: Name, now: u64) {
         let pinned = epoch::pin();
-        let ctx = self.ctx(want.now, &pinned);
+        let ctx = self.ctx(now, &pinned);
         let (identity, stamp) = (name.identity(), name.stamp());
         if let Some(found) = self.shard(name.hash).find_identity(name.hash, identity, &ctx) {
-            found.page.slot(found.index).tell_copy(stamp, want.holder);
+            found.page.slot(found.index).tell_copy(stamp, name.holder);
         }
     }
 

@@ -1,0 +1,167 @@
+//! Leases, and what goes on below them: pages that are replaced, thrown away and used again.
+
+use leasehold::{AcquireError, ManualClock};
+use loom::thread;
+
+use crate::support::{TERM, Table, explore, holder, table};
+
+fn take(table: &Table, key: u64, who: u64) {
+    table.try_acquire(&key, holder(who), TERM).unwrap().into_grant();
+}
+
+fn touch(table: &Table, key: u64) {
+    table.try_acquire(&key, holder(9), TERM).unwrap().release().unwrap();
+}
+
+/// A table whose one page is full: 1 is held, by holder 9, and 2 was used and is vacant.
+fn full(clock: &ManualClock) -> Table {
+    let table = table(clock);
+    take(&table, 1, 9);
+    touch(&table, 2);
+    // The vacant one is no longer recent.
+    clock.advance_ticks(8);
+    table
+}
+
+#[test]
+fn creators_and_page_replacement() {
+    explore(1, &["first", "second"], |outcomes| {
+        let table = full(&ManualClock::new());
+        let held = table.inspect(&1).unwrap();
+        let create = |table: &Table, who| match table.try_acquire(&3, holder(who), TERM) {
+            Ok(lease) => {
+                lease.into_grant();
+                true
+            }
+            Err(AcquireError::Held(_)) => false,
+            Err(other) => panic!("{other}"),
+        };
+        let other = table.clone();
+        let thread = thread::spawn(move || create(&other, 2));
+        let first = create(&table, 1);
+        let second = thread.join().unwrap();
+        assert_ne!(first, second, "one of them is granted");
+        assert_eq!(table.inspect(&1), Some(held), "what was held is held");
+        assert_eq!(table.len(), 2);
+        outcomes.reach(if first { "first" } else { "second" });
+    });
+}
+
+#[test]
+fn eviction_against_grant() {
+    explore(1, &["created anew", "kept"], |outcomes| {
+        let table = full(&ManualClock::new());
+        let other = table.clone();
+        let thread = thread::spawn(move || {
+            let lease = other.try_acquire_owned(&2, holder(2), TERM).unwrap();
+            assert!(lease.check().is_ok(), "granted, whatever became of its page");
+            lease
+        });
+        take(&table, 3, 1);
+        let lease = thread.join().unwrap();
+        assert_eq!(lease.check(), Ok(lease.token()), "nobody evicts what is held");
+        assert_eq!(lease.key(), Some(2));
+        assert_eq!(table.len(), 3);
+        // 2 was the second key that came into the shard: its tokens started with incarnation 2.
+        let same = lease.token().get() >> 18 == 2;
+        outcomes.reach(if same { "kept" } else { "created anew" });
+        drop(lease);
+    });
+}
+
+/// A renewal, by a handle whose page is replaced under it.
+#[test]
+fn renew_against_replacement() {
+    explore(1, &["done"], |outcomes| {
+        let clock = ManualClock::new();
+        let table = full(&clock);
+        let lease = table.try_acquire_owned(&2, holder(2), TERM).unwrap();
+        let thread = thread::spawn(move || {
+            lease.renew(TERM * 2).unwrap();
+            lease
+        });
+        take(&table, 3, 1);
+        let lease = thread.join().unwrap();
+        clock.advance(TERM);
+        clock.advance_ticks(1);
+        assert_eq!(lease.check(), Ok(lease.token()), "the renewal was not lost with the page");
+        assert!(table.try_acquire(&2, holder(3), TERM).is_err());
+        lease.release().unwrap();
+        outcomes.reach("done");
+    });
+}
+
+/// Who won is told to a slot whose page is being replaced: the copy may miss it, for a while.
+#[test]
+fn teller_against_replacement() {
+    explore(1, &["told"], |outcomes| {
+        let table = full(&ManualClock::new());
+        let other = table.clone();
+        let thread = thread::spawn(move || other.try_acquire_owned(&2, holder(2), TERM).unwrap());
+        take(&table, 3, 1);
+        let lease = thread.join().unwrap();
+        let seen = table.inspect(&2).unwrap().holder;
+        assert!(seen.is_none() || seen == Some(holder(2)), "nobody else is named");
+        assert!(lease.check().is_ok());
+        assert_eq!(table.inspect(&2).unwrap().holder, Some(holder(2)), "a check tells it again");
+        outcomes.reach("told");
+        drop(lease);
+    });
+}
+
+/// A table that has replaced its page, so that the old one is ready for another life: 1 is held, 3
+/// and 4 are known, and their page is full.
+fn with_a_page_to_reuse(clock: &ManualClock) -> Table {
+    let table = full(clock);
+    touch(&table, 3);
+    clock.advance_ticks(8);
+    table
+}
+
+/// A look-up by key, against a replacement that takes an old page for its draft.
+#[test]
+fn reader_against_reuse() {
+    explore(1, &["seen"], |outcomes| {
+        let table = with_a_page_to_reuse(&ManualClock::new());
+        let other = table.clone();
+        let thread = thread::spawn(move || {
+            assert_eq!(other.inspect(&1).unwrap().holder, Some(holder(9)));
+        });
+        take(&table, 4, 1);
+        take(&table, 5, 1);
+        thread.join().unwrap();
+        assert_eq!(table.len(), 3);
+        outcomes.reach("seen");
+    });
+}
+
+/// A resource that was resolved in the old page, and a handle from there, against replacements that
+/// take that page for their drafts: neither acts on a copy that may be thrown away.
+#[test]
+fn resource_against_reuse() {
+    explore(1, &["granted"], |outcomes| {
+        let clock = ManualClock::new();
+        let table = table(&clock);
+        let resource = table.resource(&1).unwrap();
+        let lease = table.try_acquire_owned(&2, holder(9), TERM).unwrap();
+        clock.advance_ticks(8);
+        // Replaces the page in which both are; the old one is ready to be used again.
+        touch(&table, 3);
+        let thread = thread::spawn(move || {
+            let mine = resource.try_acquire_owned(holder(2), TERM).unwrap();
+            lease.renew(TERM * 2).unwrap();
+            assert!(mine.check().is_ok());
+            (mine, lease)
+        });
+        take(&table, 4, 1);
+        let (mine, lease) = thread.join().unwrap();
+        assert_eq!(mine.check(), Ok(mine.token()));
+        assert_eq!(lease.check(), Ok(lease.token()));
+        assert_eq!(table.inspect(&1).unwrap().token, mine.token(), "the table agrees");
+        clock.advance(TERM);
+        assert_eq!(lease.check(), Ok(lease.token()), "the renewal was not made in a draft");
+        assert_eq!(table.len(), 1, "the other terms are over");
+        outcomes.reach("granted");
+        core::mem::forget((mine, lease));
+    });
+}

@@ -1,0 +1,87 @@
+//! What the models share.
+
+use std::collections::BTreeMap;
+use std::hash::{BuildHasher, Hasher};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use leasehold::{HolderId, LeaseTable, ManualClock};
+
+/// Keys are their own hashes (the table mixes them): a model's layout is the same in every execution.
+#[derive(Clone, Default)]
+pub struct Identity;
+
+#[derive(Default)]
+pub struct IdentityHasher(u64);
+
+impl BuildHasher for Identity {
+    type Hasher = IdentityHasher;
+
+    fn build_hasher(&self) -> IdentityHasher {
+        IdentityHasher::default()
+    }
+}
+
+impl Hasher for IdentityHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, _: &[u8]) {
+        unreachable!("keys are u64")
+    }
+
+    fn write_u64(&mut self, key: u64) {
+        self.0 = key;
+    }
+}
+
+pub type Table = LeaseTable<u64, Identity, ManualClock>;
+
+pub const TERM: Duration = Duration::from_millis(10);
+
+pub fn table(clock: &ManualClock) -> Table {
+    LeaseTable::builder()
+        .shards(1)
+        .hasher(Identity)
+        .retention(Duration::ZERO)
+        .clock(clock.clone())
+        .build()
+        .unwrap()
+}
+
+pub fn holder(id: u64) -> HolderId {
+    HolderId::new(id).unwrap()
+}
+
+/// How often each outcome was reached, over all executions.
+#[derive(Clone, Default)]
+pub struct Outcomes(Arc<Mutex<BTreeMap<String, u64>>>);
+
+impl Outcomes {
+    pub fn reach(&self, outcome: impl ToString) {
+        *self.0.lock().unwrap().entry(outcome.to_string()).or_default() += 1;
+    }
+}
+
+/// Explores a model, and makes sure that all of `expected` was reached and nothing else.
+pub fn explore(
+    preemptions: usize,
+    expected: &[&str],
+    model: impl Fn(&Outcomes) + Send + Sync + 'static,
+) {
+    let outcomes = Outcomes::default();
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound.get_or_insert(preemptions);
+    builder.max_branches = 100_000;
+    builder.max_duration = Some(std::time::Duration::from_secs(60));
+    let reached = outcomes.clone();
+    let started = std::time::Instant::now();
+    builder.check(move || model(&reached));
+    let reached = outcomes.0.lock().unwrap();
+    println!("{reached:?} in {:?}", started.elapsed());
+    let names: Vec<&str> = reached.keys().map(String::as_str).collect();
+    let mut expected = expected.to_vec();
+    expected.sort_unstable();
+    assert_eq!(names, expected, "outcomes that were reached, and those that the model is about");
+}
