@@ -17,6 +17,7 @@ use crate::shard::Found;
 use crate::stats::Event;
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::epoch::{self, Guard};
+use crate::word::State;
 
 impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
     pub(crate) fn grant_of(&self, handle: &Handle<K>) -> Grant {
@@ -29,14 +30,19 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
         }
         let name = grant.name();
         let pinned = epoch::pin();
-        let now = self.clock.now();
-        let ctx = self.ctx(now, &pinned);
-        self.check_slow(name)?;
-        let found = self.shard(name.hash).find_identity(name.hash, name.identity(), &ctx);
-        let Found { page, index, word } = found.ok_or(Lost::Gone)?;
-        let won = Won { granted: word, since: page.time(now) };
-        // If the lease has changed since the check, the handle finds out by its word.
-        Ok(Handle::new(At::new(page, index), name, won))
+        loop {
+            let now = self.clock.now();
+            let ctx = self.ctx(now, &pinned);
+            self.check_slow(name)?;
+            let found = self.shard(name.hash).find_identity(name.hash, name.identity(), &ctx);
+            let Found { page, index, word } = found.ok_or(Lost::Gone)?;
+            // The lease may have ended since the check: a handle must not take up what came after it.
+            let is_live = matches!(word.state(), State::Held | State::Closing);
+            if is_live && word.stamp() == name.stamp() {
+                let won = Won { granted: word, since: page.time(now) };
+                return Ok(Handle::new(At::new(page, index), name, won));
+            }
+        }
     }
 
     pub(crate) fn key_of(&self, handle: &Handle<K>) -> Option<K> {

@@ -23,12 +23,20 @@ use crate::word::{self, Cause, Renew, State, TICK_MAX, TICK_SLACK, Word};
 pub(crate) struct Handle<K> {
     at: At<K>,
     name: Name,
-    /// The lease's word, as this handle knows it. No word's value ever comes back: if it is still
-    /// there, so is the lease, in this place and this life of its page, and nothing else need be looked
-    /// at.
+    /// The lease's word, as this handle knows it. If it is still there, under this identity, so is the
+    /// lease. The word alone would not do: no value comes back within the time that one operation may
+    /// take, but a handle may be kept for longer than a page rests before its ticks begin again.
     word: AtomicU64,
     /// What it becomes when it is released.
     released: Word,
+}
+
+impl<K> Handle<K> {
+    /// Whether the slot is still of the same incarnation of the resource.
+    #[inline(always)]
+    fn is_in(&self, slot: &Slot<K>) -> bool {
+        slot.identity() == self.name.identity()
+    }
 }
 
 /// Which grant it is: enough to find its slot, and to tell whose it is.
@@ -96,7 +104,7 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
     pub(crate) fn check(&self, handle: &Handle<K>) -> Result<Valid, Lost> {
         let (page, slot) = self.deref(handle);
         let word = slot.word();
-        if word == handle.word() {
+        if word == handle.word() && handle.is_in(slot) {
             let time = page.time(self.clock.now());
             // The second look: the time was that of this life of the page (invariant P4).
             if word.is_valid(time) && slot.is_still(word) {
@@ -112,7 +120,7 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
         let ticks = self.renewal_ticks(term)?;
         let (page, slot) = self.deref(handle);
         let word = slot.word();
-        if word == handle.word() {
+        if word == handle.word() && handle.is_in(slot) {
             let time = page.time(self.clock.now());
             let deadline = time.saturating_add(ticks);
             if deadline <= TICK_MAX - TICK_SLACK {
@@ -141,7 +149,7 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
     #[inline(always)]
     pub(crate) fn release(&self, handle: &Handle<K>) -> Result<(), Lost> {
         let (_, slot) = self.deref(handle);
-        if slot.transition(handle.word(), handle.released).is_ok() {
+        if handle.is_in(slot) && slot.transition(handle.word(), handle.released).is_ok() {
             self.stats.add(Event::Release, 1);
             return Ok(());
         }
