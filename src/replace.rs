@@ -141,7 +141,7 @@ where
             let hash = Hash::of(ctx.hasher, &key);
             let upper = hash.below_shard(ctx.limits.shard_bits) & place.half_bit() != 0;
             let half = draft.high.as_ref().filter(|_| upper).unwrap_or(&draft.low);
-            copy(slot, old, half.page(), hash, key);
+            copy(slot, old, half.page(), hash, key, ctx.now);
         }
         draft
     }
@@ -158,8 +158,13 @@ where
 }
 
 /// Puts a copy of a frozen slot into a private page.
-fn copy<K>(from: &Slot<K>, old: &Page<K>, new: &Page<K>, hash: Hash, key: K) {
-    let tick = new.draft_time(old.clock_tick(from.word().tick()));
+fn copy<K>(from: &Slot<K>, old: &Page<K>, new: &Page<K>, hash: Hash, key: K, now: u64) {
+    let word = from.word();
+    let mut tick = new.draft_time(old.clock_tick(word.tick()));
+    if !word.is_leased() {
+        // A clock that stepped back since may have left the last use beyond the range.
+        tick = tick.min(new.draft_time(now));
+    }
     new.raise_top(tick);
     let copied = from.copied(tick);
     let slot = new.first_never(hash);
