@@ -60,7 +60,7 @@ impl Survey {
 fn is_kept(word: Word, time: u64, retention: u64, force: bool) -> bool {
     let recent = time <= word.tick().saturating_add(retention);
     if word.is_leased() {
-        recent || !word.is_reclaimable(time)
+        !word.is_reclaimable(time) || recent && !force
     } else {
         recent && !force && !word.is_dead()
     }
@@ -97,7 +97,7 @@ where
     }
 
     /// Replaces a page, or helps to; when it returns, the directory leads to its successors. With
-    /// `force`, everything vacant is left behind, however lately it was used.
+    /// `force`, everything that nobody holds is left behind, however lately it was used.
     #[cold]
     #[inline(never)]
     pub(crate) fn settle<S: BuildHasher>(&self, page: &Page<K>, ctx: &Ctx<'_, S>, force: bool) {

@@ -253,7 +253,9 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
     #[cold]
     fn make_room(&self, hash: Hash, ctx: &Ctx<'_, S>) -> bool {
         let settle = |shard: &Shard<K>, page: &Page<K>| {
-            let idle = page.slots().iter().map(Slot::word).any(|w| w.state() == State::Vacant);
+            let time = page.time(ctx.now);
+            let is_idle = |word: Word| word.state() == State::Vacant || word.is_reclaimable(time);
+            let idle = page.slots().iter().map(Slot::word).any(is_idle);
             if idle {
                 shard.settle(page, ctx, true);
             }
