@@ -64,6 +64,14 @@ impl<K> Entry<'_, K> {
         prefetch(home.wrapping_byte_add(64));
     }
 
+    /// The page that the entry led to, without a pin: its memory is mapped as long as the table lives,
+    /// but it may be in another life.
+    #[inline(always)]
+    pub(crate) fn peek(&self) -> &Page<K> {
+        // SAFETY: entries are never null, and pages live as long as the table, which `self` borrows.
+        unsafe { &*unmarked(self.seen) }
+    }
+
     /// The page, if the entry still leads to it. As the entry is not marked, its table is the newest,
     /// and a page that an entry of that leads to is not given back under the caller's pin.
     #[inline(always)]

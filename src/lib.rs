@@ -10,6 +10,7 @@ mod fence;
 mod grant;
 mod hash;
 mod id;
+mod key_cell;
 mod lease;
 mod page;
 mod prefetch;

@@ -264,15 +264,29 @@ impl<K> Page<K> {
         K: Borrow<Q>,
         Q: Eq + ?Sized,
     {
+        // SAFETY: `search_by` asks of published slots, and the caller is pinned.
+        self.search_by(hash, |slot| unsafe { slot.with_key(|k| k.borrow() == key) })
+    }
+
+    /// As [`search`](Self::search), without a pin, for keys that can be peeked at. A hit counts only if
+    /// the word is then found unchanged.
+    #[inline(always)]
+    pub(crate) fn peek<Q>(&self, hash: Hash, key: &Q) -> Option<(usize, Word)>
+    where
+        K: Borrow<Q> + 'static,
+        Q: Eq + ?Sized,
+    {
+        // SAFETY: it is called only if keys can be peeked at.
+        self.search_by(hash, |slot| unsafe { slot.peek_key() }.borrow() == key)
+    }
+
+    #[inline(always)]
+    fn search_by(&self, hash: Hash, is_it: impl Fn(&Slot<K>) -> bool) -> Option<(usize, Word)> {
         for (index, slot) in self.probe(hash) {
             let identity = slot.identity();
             if hash.is_tag_of(identity) {
                 let word = slot.word();
-                if word.is_published()
-                    && !word.is_dead()
-                    // SAFETY: published, and the caller is pinned.
-                    && unsafe { slot.with_key(|k| k.borrow() == key) }
-                {
+                if word.is_published() && !word.is_dead() && is_it(slot) {
                     return Some((index, word));
                 }
             }

@@ -88,7 +88,7 @@ impl<K> Draft<K> {
 
 impl<K> Shard<K>
 where
-    K: std::hash::Hash + Clone,
+    K: std::hash::Hash + Clone + 'static,
 {
     /// Whether replacing a full page makes room.
     pub(crate) fn can_replace<S>(&self, page: &Page<K>, ctx: &Ctx<'_, S>) -> bool {
@@ -158,7 +158,7 @@ where
 }
 
 /// Puts a copy of a frozen slot into a private page.
-fn copy<K>(from: &Slot<K>, old: &Page<K>, new: &Page<K>, hash: Hash, key: K, now: u64) {
+fn copy<K: 'static>(from: &Slot<K>, old: &Page<K>, new: &Page<K>, hash: Hash, key: K, now: u64) {
     let word = from.word();
     let mut tick = new.draft_time(old.clock_tick(word.tick()));
     if !word.is_leased() {

@@ -144,7 +144,7 @@ impl<K> Shard<K> {
         ctx: &Ctx<'g, S>,
     ) -> Option<Found<'g, K>>
     where
-        K: std::hash::Hash + Clone,
+        K: std::hash::Hash + Clone + 'static,
         S: BuildHasher,
     {
         loop {
@@ -162,7 +162,7 @@ impl<K> Shard<K> {
 
 impl<K> Shard<K>
 where
-    K: std::hash::Hash + Eq + Clone,
+    K: std::hash::Hash + Eq + Clone + 'static,
 {
     /// The slot of a key, in a page that is not being replaced. `None`: it has none.
     pub(crate) fn find<'g, Q, S>(
@@ -276,7 +276,7 @@ struct Claim<'g, K> {
     reserved: Reservation<'g>,
 }
 
-impl<'g, K> Claim<'g, K> {
+impl<'g, K: 'static> Claim<'g, K> {
     fn new<S>(
         page: &'g Page<K>,
         hash: Hash,

@@ -1,10 +1,8 @@
 //! A slot: the word, who holds it, which resource it is, and the key. Every compare-exchange on a
 //! word is here, one function a transition.
 
-use core::mem::MaybeUninit;
-
 use crate::id::{HolderId, Token};
-use crate::sync::UnsafeCell;
+use crate::key_cell::KeyCell;
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::word::{self, State, Word};
 
@@ -16,7 +14,7 @@ pub(crate) struct Slot<K> {
     holder: AtomicU64,
     /// `[tag | incarnation]`: unchanged from publication until the page's next life.
     identity: AtomicU64,
-    key: UnsafeCell<MaybeUninit<K>>,
+    key: KeyCell<K>,
 }
 
 impl<K> Slot<K> {
@@ -27,7 +25,7 @@ impl<K> Slot<K> {
             word: AtomicU64::new(Word::never(0).bits()),
             holder: AtomicU64::new(0),
             identity: AtomicU64::new(0),
-            key: UnsafeCell::new(MaybeUninit::uninit()),
+            key: KeyCell::new(),
         }
     }
 
@@ -163,12 +161,15 @@ impl<K> Slot<K> {
     /// # Safety
     ///
     /// The caller has the slot's claim, or its page is private; and no key is in it.
-    pub(crate) unsafe fn write_key(&self, identity: u64, key: K) {
+    pub(crate) unsafe fn write_key(&self, identity: u64, key: K)
+    where
+        K: 'static,
+    {
         // Release: pairs with `identity`'s Acquire. A search that meets the identity early finds the
         // word unpublished, or compares the key.
         self.identity.store(identity, Ordering::Release);
         // SAFETY: by the contract nobody else reads or writes the key now.
-        self.key.with_mut(|slot| unsafe { (*slot).write(key) });
+        unsafe { self.key.write(key) };
     }
 
     /// Changes the identity of a claimed slot.
@@ -184,7 +185,7 @@ impl<K> Slot<K> {
     /// The caller has the slot's claim, or its page is private; a key is in it, and is not used again.
     pub(crate) unsafe fn take_key(&self) -> K {
         // SAFETY: by the contract the key is initialised, and nobody else reads or writes it.
-        self.key.with_mut(|slot| unsafe { (*slot).assume_init_read() })
+        unsafe { self.key.take() }
     }
 
     /// Reads the key.
@@ -195,7 +196,27 @@ impl<K> Slot<K> {
     #[inline]
     pub(crate) unsafe fn with_key<R>(&self, read: impl FnOnce(&K) -> R) -> R {
         // SAFETY: a published key is not written until its page's next life, which the pin keeps off.
-        self.key.with(|slot| read(unsafe { (*slot).assume_init_ref() }))
+        unsafe { self.key.with(read) }
+    }
+
+    /// Whether keys of this type can be peeked at without a pin.
+    #[inline(always)]
+    pub(crate) fn can_peek() -> bool
+    where
+        K: 'static,
+    {
+        KeyCell::<K>::can_peek()
+    }
+
+    /// Reads a key without a pin: it counts only if the word, seen before, is then found unchanged.
+    ///
+    /// # Safety
+    ///
+    /// [`can_peek`](Self::can_peek).
+    #[inline(always)]
+    pub(crate) unsafe fn peek_key(&self) -> K {
+        // SAFETY: by the contract; pages are allocated as zeroes.
+        unsafe { self.key.peek() }
     }
 
     /// Begins a slot's next life, without a key. The page is private; stale handles still look.
@@ -230,7 +251,10 @@ impl<K> Slot<K> {
     /// # Safety
     ///
     /// The page is private and the slot has no key.
-    pub(crate) unsafe fn restore(&self, copy: Copied, key: K) {
+    pub(crate) unsafe fn restore(&self, copy: Copied, key: K)
+    where
+        K: 'static,
+    {
         let stamp = copy.word.stamp();
         let holder = match copy.told {
             Some(holder) => word::holder_bits(stamp, holder),

@@ -5,7 +5,7 @@ use core::time::Duration;
 
 use super::Key;
 use super::handle::Handle;
-use super::shared::{Core, Want, Won};
+use super::shared::{Core, Place, Want, Won};
 use crate::at::{At, AtomicAt};
 use crate::clock::Clock;
 use crate::error::{AcquireError, Lost};
@@ -14,7 +14,6 @@ use crate::hash::Hash;
 use crate::id::HolderId;
 use crate::resource::Spot;
 use crate::shard::Found;
-use crate::stats::Event;
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::epoch::{self, Guard};
 use crate::word::State;
@@ -69,10 +68,6 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
     }
 
     /// Grants a resolved resource; see [`acquire`](Self::acquire) for the form.
-    ///
-    /// The fast path takes no pin: what it reads counts only if its compare-exchange succeeds, since no
-    /// word's value comes back. The announcement keeps the page's life from ending between that and
-    /// telling who won.
     #[inline(always)]
     pub(crate) fn acquire_at<'a, L>(
         &'a self,
@@ -83,38 +78,36 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
         guard: impl FnOnce(&'a Self, Handle<K>) -> L + Copy,
     ) -> Result<L, AcquireError> {
         let want = Want { holder, ticks: self.term_ticks(term)?, now: self.clock.now() };
-        if let Some(stripe) = self.stats.mine() {
-            let at = spot.at.load();
-            // SAFETY: a resource holds a share of the table that made it.
-            let (page, slot) = unsafe { at.get() };
-            stripe.announce(page);
-            let word = slot.word();
-            // Relaxed: only compared; see `Spot`.
-            let won = if slot.identity() == spot.identity.load(Ordering::Relaxed) {
-                self.grant_vacant(page, slot, word, want)
-            } else {
-                None
-            };
-            if let Some(won) = won {
-                let handle = self.handle((at, slot), spot.hash, won, want);
-                stripe.withdraw();
-                stripe.add(Event::Grant, 1);
-                return Ok(guard(self, handle));
+        let at = spot.at.load();
+        // SAFETY: a resource holds a share of the table that made it.
+        let (page, slot) = unsafe { at.get() };
+        let place = Place { page, slot, index: at.index() };
+        let word = slot.word();
+        // Relaxed: only compared; see `Spot`.
+        if slot.identity() == spot.identity.load(Ordering::Relaxed) {
+            if word.state() == State::Vacant {
+                if let Some(handle) = self.grant_peeked(place, word, spot.hash, want) {
+                    return Ok(guard(self, handle));
+                }
+            } else if let Some(held) = self.refuse_peeked(at, word, holder, want.now) {
+                return Err(AcquireError::Held(held));
             }
-            stripe.withdraw();
         }
-        self.acquire_pinned(key, spot, want, guard)
+        self.acquire_at_pinned(key, spot, holder, want.ticks, want.now, guard)
     }
 
-    /// Goes on from a resource that is not simply vacant, under a pin.
+    /// Goes on from a resource that is not simply vacant or held, under a pin.
     #[inline(never)]
-    fn acquire_pinned<'a, L>(
+    fn acquire_at_pinned<'a, L>(
         &'a self,
         key: &K,
         spot: &Spot<K>,
-        want: Want,
+        holder: HolderId,
+        ticks: u64,
+        now: u64,
         guard: impl FnOnce(&'a Self, Handle<K>) -> L,
     ) -> Result<L, AcquireError> {
+        let want = Want { holder, ticks, now };
         let pinned = epoch::pin();
         let at = spot.at.load();
         // SAFETY: a resource holds a share of the table that made it.

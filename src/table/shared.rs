@@ -11,6 +11,7 @@ use super::handle::{Handle, Name};
 use super::{Key, LeaseInfo, Revoke};
 use crate::at::At;
 use crate::clock::{Clock, TickRate};
+use crate::directory::Entry;
 use crate::error::{AcquireError, Held, NotHeld, RenewError};
 use crate::hash::Hash;
 use crate::id::{HolderId, TableId};
@@ -54,6 +55,21 @@ pub(super) struct Won {
     /// The page's time at the grant.
     pub(super) since: u64,
 }
+
+/// A slot that was found, and where.
+pub(super) struct Place<'a, K> {
+    pub(super) page: &'a Page<K>,
+    pub(super) slot: &'a Slot<K>,
+    pub(super) index: usize,
+}
+
+impl<K> Clone for Place<'_, K> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<K> Copy for Place<'_, K> {}
 
 /// How an attempt at one slot ended.
 enum Outcome {
@@ -101,7 +117,7 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
 
     /// Grants a resource by key.
     ///
-    /// The fast path's handle is made in registers, and the slow path makes the whole result: so
+    /// The fast paths' handle is made in registers, and the slow paths make the whole result: so
     /// neither is copied on its way out, which cost as much as the exchange.
     #[inline(always)]
     pub(crate) fn acquire<'a, Q, L>(
@@ -118,19 +134,107 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
         let hash = Hash::of(&self.hasher, key);
         let entry = self.shard(hash).directory.entry(hash.below_shard(self.limits.shard_bits));
         entry.prefetch(hash);
-        // Before the pin, whose locked instruction holds up the loads behind it, and not this.
+        // Before a pin, whose locked instruction holds up the loads behind it, and not this.
         let now = self.clock.now();
-        let pinned = epoch::pin();
         let want = Want { holder, ticks: self.term_ticks(term)?, now };
+        if Slot::<K>::can_peek() {
+            let page = entry.peek();
+            if let Some((index, word)) = page.peek(hash, key) {
+                let place = Place { page, slot: page.slot(index), index };
+                if word.state() == State::Vacant {
+                    if let Some(handle) = self.grant_peeked(place, word, hash, want) {
+                        return Ok(guard(self, handle));
+                    }
+                } else if let Some(held) =
+                    self.refuse_peeked(At::new(page, index), word, holder, now)
+                {
+                    return Err(AcquireError::Held(held));
+                }
+            }
+        }
+        self.acquire_pinned(entry, hash, key, holder, want.ticks, now, guard)
+    }
+
+    /// Grants a vacant slot that was found without a pin.
+    ///
+    /// What was read of it counts if the page was in use, and its word stayed the same: the exchange
+    /// finds out, since no word's value comes back, and a draft's time is beyond every tick. The
+    /// announcement keeps the page from another life between the exchange and telling who won.
+    #[inline(always)]
+    pub(super) fn grant_peeked(
+        &self,
+        place: Place<'_, K>,
+        word: Word,
+        hash: Hash,
+        want: Want,
+    ) -> Option<Handle<K>> {
+        let stripe = self.stats.mine()?;
+        stripe.announce(place.page);
+        let won = self.grant_vacant(place, word, want);
+        let handle = won.map(|won| {
+            stripe.add(Event::Grant, 1);
+            self.handle(place, hash, won, want)
+        });
+        stripe.withdraw();
+        handle
+    }
+
+    /// Refuses a slot that was found without a pin, if somebody else holds it. A second look at the
+    /// word finds out whether what was read counts.
+    ///
+    /// It takes its arguments one by one, so that they stay in registers on the way that does not come
+    /// here.
+    #[inline(never)]
+    pub(super) fn refuse_peeked(
+        &self,
+        at: At<K>,
+        word: Word,
+        holder: HolderId,
+        now: u64,
+    ) -> Option<Held> {
+        // SAFETY: a place of this table.
+        let (page, slot) = unsafe { at.get() };
+        let time = page.time(now);
+        let in_use = time <= TICK_MAX && word.is_leased() && !word.is_frozen();
+        let same_holder = slot.holder_of(word.stamp()) == Some(holder);
+        if !in_use || word.is_reclaimable(time) || same_holder {
+            return None;
+        }
+        let held = self.held(slot, word, time);
+        slot.is_still(word).then(|| {
+            self.stats.add(Event::Refusal, 1);
+            held
+        })
+    }
+
+    /// Grants a resource by key, under a pin. Its arguments come one by one, as above.
+    #[expect(clippy::too_many_arguments, reason = "a struct would go through memory")]
+    #[inline(never)]
+    fn acquire_pinned<'a, Q, L>(
+        &'a self,
+        entry: Entry<'_, K>,
+        hash: Hash,
+        key: &Q,
+        holder: HolderId,
+        ticks: u64,
+        now: u64,
+        guard: impl FnOnce(&'a Self, Handle<K>) -> L,
+    ) -> Result<L, AcquireError>
+    where
+        K: Borrow<Q>,
+        Q: std::hash::Hash + Eq + ToOwned<Owned = K> + ?Sized,
+    {
+        let want = Want { holder, ticks, now };
+        let pinned = epoch::pin();
         let page = entry.page(&pinned);
         let page = page.unwrap_or_else(|| self.shard(hash).page(hash, &self.limits, &pinned));
         if let Some((index, word)) = page.search(hash, key, &pinned) {
-            let found = Found { page, index, word };
-            let slot = page.slot(index);
-            if let Some(won) = self.grant_vacant(page, slot, word, want) {
+            let place = Place { page, slot: page.slot(index), index };
+            if let Some(won) = self.grant_vacant(place, word, want) {
                 self.stats.add(Event::Grant, 1);
-                return Ok(guard(self, self.handle((At::new(page, index), slot), hash, won, want)));
+                return Ok(guard(self, self.handle(place, hash, won, want)));
             }
+            let found = Found { page, index, word };
             return self.acquire_found(&found, hash, key, want, &pinned, guard);
         }
         self.acquire_slow(hash, key, want, &pinned, guard)
@@ -139,13 +243,8 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
     /// The fast path: the slot is vacant, and nobody is faster. One attempt, which succeeds only if the
     /// page was in use all the while: a draft's time is beyond every deadline.
     #[inline(always)]
-    pub(super) fn grant_vacant(
-        &self,
-        page: &Page<K>,
-        slot: &Slot<K>,
-        word: Word,
-        want: Want,
-    ) -> Option<Won> {
+    pub(super) fn grant_vacant(&self, place: Place<'_, K>, word: Word, want: Want) -> Option<Won> {
+        let Place { page, slot, .. } = place;
         if !slot.is_told(word) {
             return None;
         }
@@ -165,18 +264,19 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
     #[inline(always)]
     pub(super) fn handle(
         &self,
-        (at, slot): (At<K>, &Slot<K>),
+        place: Place<'_, K>,
         hash: Hash,
         won: Won,
         want: Want,
     ) -> Handle<K> {
+        let Place { page, slot, index } = place;
         let stamp = won.granted.stamp();
         let token = slot::token(slot.identity(), stamp);
         let name = Name { hash, token, holder: want.holder };
         if !slot.tell(stamp, want.holder) {
             self.tell_copy(name, want.now);
         }
-        Handle::new(at, name, won)
+        Handle::new(At::new(page, index), name, won)
     }
 
     /// Goes on from a slot that is not simply vacant.
@@ -282,12 +382,12 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
         let slot = page.slot(index);
         match self.try_grant(found, want) {
             Outcome::Granted(won) => {
-                let place = (At::new(page, index), slot);
+                let place = Place { page, slot, index };
                 Some(Ok(self.handle(place, hash, won, want)))
             }
             Outcome::Refused(word) => {
                 self.stats.add(Event::Refusal, 1);
-                Some(Err(AcquireError::Held(self.held(page, slot, word, want.now))))
+                Some(Err(AcquireError::Held(self.held(slot, word, page.time(want.now)))))
             }
             Outcome::Moved => None,
             Outcome::OutOfRange => {
@@ -352,9 +452,10 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
         }
     }
 
-    fn held(&self, page: &Page<K>, slot: &Slot<K>, word: Word, now: u64) -> Held {
+    #[inline]
+    fn held(&self, slot: &Slot<K>, word: Word, time: u64) -> Held {
         // Reclaimable one tick after the deadline, and rounded up: no earlier retry can succeed.
-        let ticks = (word.tick() + 1).saturating_sub(page.time(now));
+        let ticks = (word.tick() + 1).saturating_sub(time);
         Held {
             holder: slot.holder_of(word.stamp()),
             token: slot::token(slot.identity(), word.stamp()),
