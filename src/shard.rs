@@ -12,7 +12,7 @@ use crate::stats::Striped;
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::epoch::Guard;
 use crate::sync::std_arc::Arc;
-use crate::word::{INCARNATION_MAX, Word};
+use crate::word::{INCARNATION_MAX, TICK_MAX, TICK_SLACK, Word};
 
 /// A directory may be this many times (as a power of two) larger than the number of its pages: room
 /// for hashes that lie unevenly, and a bound on what keys with equal hashes cost.
@@ -69,6 +69,8 @@ enum Attempt<'g, K> {
     Found(Found<'g, K>),
     Frozen,
     PageFull,
+    /// The page's base is too old for a word of the present tick.
+    OutOfRange,
     No(NoSlot),
 }
 
@@ -206,7 +208,7 @@ where
             match self.insert_into(page, hash, key, ctx) {
                 Attempt::Found(found) => return Ok(found),
                 Attempt::No(why) => return Err(why),
-                Attempt::Frozen => self.settle(page, ctx, false),
+                Attempt::Frozen | Attempt::OutOfRange => self.settle(page, ctx, false),
                 Attempt::PageFull if self.can_replace(page, ctx) => self.settle(page, ctx, false),
                 Attempt::PageFull => return Err(NoSlot::Crowded),
             }
@@ -237,6 +239,9 @@ where
                     return Attempt::Frozen;
                 }
                 return Attempt::Found(Found { page, index, word });
+            }
+            if page.time(ctx.now) > TICK_MAX - TICK_SLACK {
+                return Attempt::OutOfRange;
             }
             // Drawn anew at each try, after `seen` was read: so it is larger than that of any earlier
             // life of this key, which was announced before `seen`.
