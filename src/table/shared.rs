@@ -498,7 +498,7 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
         loop {
             let now = self.clock.now();
             let ctx = self.ctx(now, &pinned);
-            let mut found = self.shard(hash).find(hash, key, &ctx).ok_or(NotHeld)?;
+            let found = self.shard(hash).find(hash, key, &ctx).ok_or(NotHeld)?;
             let time = found.page.time(now);
             let info = self.info(&found, now).ok_or(NotHeld)?;
             let next = match how {
@@ -514,8 +514,8 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
                     self.stats.add(Event::Revocation, 1);
                     return Ok(LeaseInfo { remaining: Duration::ZERO, closing: false, ..info });
                 }
-                found.word = next;
-                return self.info(&found, now).ok_or(NotHeld);
+                let remaining = self.rate.duration_floor(next.tick().saturating_sub(time));
+                return Ok(LeaseInfo { remaining, closing: true, ..info });
             }
         }
     }
