@@ -135,7 +135,7 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
         &'a self,
         key: &K,
         spot: &Spot<K>,
-        want: Want,
+        mut want: Want,
         pinned: &Guard,
         guard: impl FnOnce(&'a Self, Handle<K>) -> L,
     ) -> Result<L, AcquireError> {
@@ -144,6 +144,8 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
         spot.at.store(At::new(found.page, found.index));
         // Relaxed: as above.
         spot.identity.store(found.page.slot(found.index).identity(), Ordering::Relaxed);
+        // The term counts from the grant, not from before a page was replaced or a key was cloned.
+        want.now = self.clock.now();
         self.acquire_found(&found, spot.hash, key, want, pinned, guard)
     }
 }

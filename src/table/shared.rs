@@ -316,9 +316,9 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
         Q: std::hash::Hash + Eq + ToOwned<Owned = K> + ?Sized,
     {
         loop {
-            // The term counts from the grant, not from before a page was replaced.
+            let found = self.find_or_insert(hash, key, &self.ctx(self.clock.now(), pinned))?;
+            // The term counts from the grant, not from before a page was replaced or a key was cloned.
             want.now = self.clock.now();
-            let found = self.find_or_insert(hash, key, &self.ctx(want.now, pinned))?;
             if let Some(done) = self.grant(&found, hash, want, pinned) {
                 return done.map(|handle| guard(self, handle));
             }
