@@ -21,6 +21,9 @@ use crate::word::{TICK_MAX, TICK_SLACK};
 /// Chunks grow up to this many pages: a large table calls the allocator less often.
 const CHUNK_PAGES_MAX: usize = 8;
 
+/// Ticks at the end of a page's range that are not counted on: twice the step in which `top` is raised.
+const MARGIN: u64 = 1 << 21;
+
 /// When a page's life begins, and how far back its words must reach.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Epochs {
@@ -33,10 +36,19 @@ pub(crate) struct Epochs {
 }
 
 impl Epochs {
+    /// Epochs whose range holds a deadline that may be further ahead than the longest term, as the
+    /// clock stepped back since its grant. Only where a whole range is too short for that does the
+    /// page's time begin later, and then other leases that it takes over end early.
+    pub(crate) fn reaching(self, latest: u64) -> Self {
+        let longest = TICK_MAX - self.reach - MARGIN - 2 * TICK_SLACK;
+        let term_max = latest.saturating_sub(self.now).clamp(self.term_max, longest);
+        let now = self.now.max(latest.saturating_sub(term_max));
+        Self { now, term_max, ..self }
+    }
+
     /// The highest floor from which a whole life is possible.
     fn floor_max(self) -> u64 {
-        // Twice the step in which `top` is raised is a margin that costs nothing.
-        TICK_MAX - self.term_max - self.reach - (1 << 21)
+        TICK_MAX - self.term_max - self.reach - MARGIN
     }
 }
 

@@ -128,8 +128,7 @@ where
         let place = old.place();
         let mut epochs = ctx.epochs();
         if let Some(latest) = survey.latest {
-            // A clock that stepped back since a grant must not push its deadline out of the range.
-            epochs.now = epochs.now.max(latest.saturating_sub(epochs.term_max));
+            epochs = epochs.reaching(latest);
         }
         let split = survey.kept > KEEP_MAX && place.depth < self.depth_limit();
         let draft = self.blanks(place, split, epochs, ctx);
