@@ -20,14 +20,13 @@ impl Room {
 
     /// Room for one more, if there is any; given back when dropped, unless it is kept.
     pub(crate) fn reserve(&self) -> Option<Reservation<'_>> {
-        let reservation = Reservation { room: self, slots: 1 };
-        if !self.is_bounded() {
-            return Some(reservation);
+        if self.is_bounded() {
+            // Relaxed, both: only the sum counts. It never goes beyond the bound, not even for a moment
+            // in which another would find it full.
+            let more = |known: u64| (known < self.max).then_some(known + 1);
+            self.known.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).ok()?;
         }
-        // Relaxed: only the sum counts.
-        let before = self.known.fetch_add(1, Ordering::Relaxed);
-        // If there was none, dropping the reservation gives it back.
-        (before < self.max).then_some(reservation)
+        Some(Reservation { room: self, slots: 1 })
     }
 
     /// As many resources fewer are known.
