@@ -312,12 +312,20 @@ impl<K> Arena<K> {
         }
     }
 
-    /// Drops every key that is left, when the table goes.
+    /// Drops every key that is left, when the table goes; also the rest of them if one panics.
     ///
     /// # Safety
     ///
     /// No operation of the table is under way or will come.
     pub(crate) unsafe fn drop_all_keys(&self) {
+        struct Rest<'a, K>(&'a Arena<K>);
+        impl<K> Drop for Rest<'_, K> {
+            fn drop(&mut self) {
+                // SAFETY: as the caller promised. A key is marked as gone before it is dropped.
+                unsafe { self.0.drop_all_keys() };
+            }
+        }
+        let rest = Rest(self);
         self.for_each_chunk(|chunk| {
             // SAFETY: chunks live as long as the arena.
             for page in unsafe { chunk.as_ref() }.iter() {
@@ -325,6 +333,7 @@ impl<K> Arena<K> {
                 unsafe { page.as_ref().drop_keys() };
             }
         });
+        core::mem::forget(rest);
     }
 }
 

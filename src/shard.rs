@@ -274,6 +274,13 @@ where
     }
 }
 
+impl<K> Drop for Shard<K> {
+    fn drop(&mut self) {
+        // SAFETY: a shard goes with its table: no operation is under way or will come.
+        unsafe { self.arena.drop_all_keys() };
+    }
+}
+
 /// A claimed slot with a key in it. Dropped, it gives back the slot.
 struct Claim<'g, K> {
     page: &'g Page<K>,

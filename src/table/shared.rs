@@ -520,12 +520,3 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
         }
     }
 }
-
-impl<K, S, C> Drop for Core<K, S, C> {
-    fn drop(&mut self) {
-        for shard in &self.shards {
-            // SAFETY: the last share of the table goes: no operation is under way or will come.
-            unsafe { shard.arena.drop_all_keys() };
-        }
-    }
-}
