@@ -1,0 +1,105 @@
+//! A known resource is granted, renewed, checked, released, refused and revoked without the allocator.
+#![cfg(not(leasehold_tiny))] // Tiny pages are replaced every few grants, and that allocates.
+
+mod common;
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+
+use common::*;
+use leasehold::Revoke;
+
+struct Counting;
+
+thread_local! {
+    /// Allocations of this thread. Without a destructor, so that the allocator may use it at any time.
+    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
+}
+
+// SAFETY: every call goes to the system's allocator as it came.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATIONS.set(ALLOCATIONS.get() + 1);
+        // SAFETY: as the caller promised.
+        unsafe { System.alloc(layout) }
+    }
+
+    // Not counted: whoever pins may be the one to free what other threads' pages left.
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        // SAFETY: as the caller promised.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+
+    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        ALLOCATIONS.set(ALLOCATIONS.get() + 1);
+        // SAFETY: as the caller promised.
+        unsafe { System.realloc(pointer, layout, size) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// How much is allocated in `n` rounds, after some to warm up: a thread's first operation
+/// registers it with the collector, and gives it its counters.
+fn allocations_in(n: u64, mut round: impl FnMut()) -> u64 {
+    (0..100).for_each(|_| round());
+    let before = ALLOCATIONS.get();
+    (0..n).for_each(|_| round());
+    ALLOCATIONS.get() - before
+}
+
+#[test]
+fn the_counter_counts() {
+    assert_eq!(allocations_in(10, || drop(std::hint::black_box(Box::new(1)))), 10);
+}
+
+#[test]
+fn a_known_resource_needs_no_allocation_by_key() {
+    let (table, clock) = table();
+    churn(&table, 100, 20);
+    let allocations = allocations_in(10_000, || {
+        let lease = table.try_acquire(&1, holder(1), TERM).unwrap();
+        assert!(table.try_acquire(&1, holder(2), TERM).is_err());
+        lease.renew(2 * TERM).unwrap();
+        lease.renew(TERM).unwrap();
+        assert!(lease.check().is_ok() && table.inspect(&1).is_some());
+        clock.advance_ticks(1);
+        lease.release().unwrap();
+    });
+    assert_eq!(allocations, 0);
+}
+
+#[test]
+fn nor_by_resource_or_as_a_value() {
+    let (table, clock) = table();
+    let resource = table.resource(&1).unwrap();
+    let allocations = allocations_in(10_000, || {
+        let lease = resource.try_acquire(holder(1), TERM).unwrap();
+        let grant = lease.into_grant();
+        table.renew(grant, 2 * TERM).unwrap();
+        table.check(grant).unwrap();
+        drop(leasehold::Lease::from_grant(&table, grant).unwrap());
+        assert!(table.release(grant).is_err());
+        let owned = resource.try_acquire_owned(holder(2), TERM).unwrap();
+        resource.revoke(Revoke::After(SEC)).unwrap();
+        clock.advance(2 * SEC);
+        assert!(owned.check().is_err());
+        let late = resource.try_acquire(holder(3), TERM).unwrap();
+        table.revoke(&1, Revoke::Now).unwrap();
+        drop((late, owned));
+        assert!(table.stats().grants > 0);
+    });
+    assert_eq!(allocations, 0);
+}
+
+#[test]
+fn nor_for_a_key_in_a_borrowed_form() {
+    let (table, _clock) = common::table::<String>();
+    table.try_acquire("printer", holder(1), TERM).unwrap().release().unwrap();
+    let allocations = allocations_in(10_000, || {
+        drop(table.try_acquire("printer", holder(1), TERM).unwrap());
+        assert!(table.inspect("printer").is_none());
+    });
+    assert_eq!(allocations, 0);
+}
