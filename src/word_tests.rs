@@ -119,7 +119,7 @@ fn inv_05_the_boundary_is_the_same_in_every_rule() {
             assert_eq!(word.is_valid(now), before && word.state() != State::Expired);
             assert_eq!(word.is_reclaimable(now), after);
             let taken = matches!(
-                word.acquire(now, now + 1, false),
+                word.acquire(now, now + 1, true, false),
                 Acquire::Grant { ended: Some(Cause::Lapsed), .. }
             );
             assert_eq!(taken, after);
@@ -132,33 +132,29 @@ fn inv_05_the_boundary_is_the_same_in_every_rule() {
     }
 }
 
-/// What an acquirer finds, said again in another way: who stands in the way, and is that over?
-fn plain_acquire(word: Word, now: u64, deadline: u64, same_holder: bool) -> Acquire {
-    if word.is_frozen() {
-        return Acquire::Frozen;
-    }
-    let used_up = word.stamp() == STAMP_MAX;
-    let ended = if word.state() == State::Vacant {
-        if used_up {
-            return Acquire::Dead;
-        }
-        None
-    } else if now > word.tick() {
-        Some(Cause::Lapsed)
-    } else if word.state() == State::Held && same_holder {
-        Some(Cause::Superseded)
-    } else {
-        return Acquire::Refused;
+/// What an acquirer finds, said again in another way: who stands in the way, is that over, and can the
+/// slot be granted once more?
+fn plain_acquire(word: Word, (now, deadline): (u64, u64), told: bool, same: bool) -> Acquire {
+    let over = now > word.tick();
+    let ended = match (word.is_frozen(), word.state()) {
+        (true, _) => return Acquire::Frozen,
+        (_, State::Vacant) if word.stamp() == STAMP_MAX => return Acquire::Dead,
+        (_, State::Vacant) => None,
+        _ if over => Some(Cause::Lapsed),
+        (_, State::Held) if same => Some(Cause::Superseded),
+        _ => return Acquire::Refused,
     };
-    if let Some(ended) = ended
-        && used_up
-    {
-        let since = if word.tick() < now { word.tick() } else { now };
-        let next = Word::new(since / 4 * 4 + ended as u64, STAMP_MAX, State::Vacant);
-        return Acquire::Bury { next, ended };
+    if told && word.stamp() < STAMP_MAX {
+        let next = Word::new(deadline, word.stamp() + 1, State::Held);
+        return Acquire::Grant { next, ended };
     }
-    let next = Word::new(deadline, word.stamp() + 1, State::Held);
-    Acquire::Grant { next, ended }
+    let (since, cause) = match ended {
+        Some(cause) if over => (word.tick(), cause),
+        Some(cause) => (now, cause),
+        None => (word.tick(), word.cause()),
+    };
+    let next = Word::new(since / 4 * 4 + cause as u64, STAMP_MAX, State::Vacant);
+    Acquire::Bury { next, ended }
 }
 
 fn plain_renew(word: Word, stamp: u64, now: u64, deadline: u64) -> Renew {
@@ -183,12 +179,28 @@ fn acquiring_agrees_with_the_plain_model() {
     for word in words().filter(|word| word.is_published()) {
         for now in ticks() {
             for deadline in ticks().filter(|&deadline| deadline > now) {
-                for same_holder in [false, true] {
-                    let expected = plain_acquire(word, now, deadline, same_holder);
-                    let found = word.acquire(now, deadline, same_holder);
+                for (told, same) in [(false, false), (true, false), (true, true)] {
+                    let expected = plain_acquire(word, (now, deadline), told, same);
+                    let found = word.acquire(now, deadline, told, same);
                     assert_eq!(found, expected, "{word:?} at {now} until {deadline}");
                 }
             }
+        }
+    }
+}
+
+/// The short way to the commonest transition is the same as the long one.
+#[test]
+fn granting_what_is_vacant_agrees_with_acquiring() {
+    for word in words() {
+        for deadline in ticks().filter(|&deadline| deadline > 0) {
+            let granted = word.grant_vacant(deadline);
+            let vacant = word.state() == State::Vacant;
+            let expected = match word.acquire(deadline - 1, deadline, true, false) {
+                Acquire::Grant { next, ended: None } if vacant => Some(next),
+                _ => None,
+            };
+            assert_eq!(granted, expected, "{word:?} until {deadline}");
         }
     }
 }
@@ -240,6 +252,9 @@ fn an_end_keeps_its_cause_and_a_copy_keeps_both() {
         for cause in CAUSES {
             for since in ticks() {
                 let ended = word.end(since, cause);
+                if cause == Cause::Released {
+                    assert_eq!(word.released(since), ended);
+                }
                 assert_eq!((ended.state(), ended.cause()), (State::Vacant, cause));
                 assert_eq!((ended.tick() / 4, ended.stamp()), (since / 4, word.stamp()));
                 assert!(!ended.is_frozen());
@@ -292,8 +307,8 @@ fn next_words(word: Word, now: u64, deadline: u64) -> Vec<Word> {
         return next;
     }
     if word.is_published() {
-        for same_holder in [false, true] {
-            match word.acquire(now, deadline, same_holder) {
+        for (told, same) in [(false, false), (true, false), (true, true)] {
+            match word.acquire(now, deadline, told, same) {
                 Acquire::Grant { next: to, .. } | Acquire::Bury { next: to, .. } => next.push(to),
                 Acquire::Dead | Acquire::Refused | Acquire::Frozen => {}
             }

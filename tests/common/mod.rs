@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "each test binary uses a part")]
 
 pub(crate) mod keys;
+pub(crate) mod ledger;
 
 use std::hash::{BuildHasher, BuildHasherDefault};
 use std::time::Duration;
