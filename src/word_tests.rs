@@ -123,10 +123,8 @@ fn inv_05_the_boundary_is_the_same_in_every_rule() {
                 Acquire::Grant { ended: Some(Cause::Lapsed), .. }
             );
             assert_eq!(taken, after);
-            let over = matches!(
-                word.renew(word.stamp(), now, now + 1),
-                Renew::Expire(_) | Renew::Expired
-            );
+            let over =
+                matches!(word.renew(word.stamp(), now, now + 1), Renew::Expire(_) | Renew::Expired);
             assert_eq!(over, !before || word.state() == State::Expired);
         }
     }

@@ -6,6 +6,7 @@
 //! - 12, 42: keys with equal hashes end in `Crowded`, in no loop, with bounded memory.
 //! - 17: what is refused left nothing behind.
 //! - 21: settings at and beyond their limits.
+#![cfg(not(leasehold_loom))]
 
 mod common;
 

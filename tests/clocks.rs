@@ -5,6 +5,7 @@
 //! - 19: a jump of a year: each lease lapses once, and the cost is that of the leases.
 //! - 20: a frozen clock: nothing spins.
 //! - 24: every start, and every age of a page, behaves as starting at zero; see also `page_lives.rs`.
+#![cfg(not(leasehold_loom))]
 
 mod common;
 
@@ -145,10 +146,16 @@ fn inv_18_a_clock_that_jumps_at_random_revives_nothing() {
         let mut leases = Vec::new();
         for step in 0..200 {
             let jump = 1 << rng.below(42);
-            if rng.one_in(2) { clock.advance_ticks(jump) } else { clock.step_back_ticks(jump) }
+            if rng.one_in(2) {
+                clock.advance_ticks(jump);
+            } else {
+                clock.step_back_ticks(jump);
+            }
             let key = rng.below(8) as usize;
             let term = Duration::from_micros(1 + rng.below(1 << 41));
-            if let Ok(lease) = table.try_acquire_owned(&(key as u64), holder(1 + rng.below(3)), term) {
+            if let Ok(lease) =
+                table.try_acquire_owned(&(key as u64), holder(1 + rng.below(3)), term)
+            {
                 assert!(lease.token().get() > newest[key], "seed {seed}");
                 newest[key] = lease.token().get();
                 leases.push((key, false, lease));

@@ -9,6 +9,7 @@
 //! - 23: a lapsed resource is granted at once, without any sweep.
 //! - 25: a long lease does not delay short ones.
 //! - 26: a holder never sees more time than the table.
+#![cfg(not(leasehold_loom))]
 
 mod common;
 

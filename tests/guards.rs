@@ -6,6 +6,7 @@
 //! - 39: guards dropped in destructors of thread-locals, and after the last handle of the table.
 //!
 //! Also: grants by value, to and fro; of another table, and of one that is gone.
+#![cfg(not(leasehold_loom))]
 
 mod common;
 

@@ -1,5 +1,5 @@
 //! A known resource is granted, renewed, checked, released, refused and revoked without the allocator.
-#![cfg(not(leasehold_tiny))] // Tiny pages are replaced every few grants, and that allocates.
+#![cfg(not(any(leasehold_tiny, leasehold_loom)))] // Tiny pages are replaced every few grants, and that allocates.
 
 mod common;
 

@@ -1,7 +1,9 @@
 //! Leases that outlive their pages, and pages that outlive their range of ticks.
 //!
+//! - 11: a handle that was kept for years.
 //! - 24: a table that starts near any boundary of its words behaves as one that starts an hour after
 //!   zero; and one that runs for years as on its first day.
+#![cfg(not(leasehold_loom))]
 
 mod common;
 
@@ -53,7 +55,8 @@ fn inv_24_every_start_behaves_like_the_first_hour() {
     let near = |tick: u64| [tick.wrapping_sub(1), tick, tick + 1];
     let mut starts = vec![0, 1, 2, 3, 4, 5];
     // Retentions, steps of a page's top, terms, words; multiples of a word's range; the clock's end.
-    for tick in [10_000_000, 1 << 20, 1 << 21, 1 << 22, 1 << 39, 1 << 40, 1 << 41, 1 << 42, 1 << 43] {
+    for tick in [10_000_000, 1 << 20, 1 << 21, 1 << 22, 1 << 39, 1 << 40, 1 << 41, 1 << 42, 1 << 43]
+    {
         starts.extend(near(tick));
     }
     starts.extend([3, 5, 1000, (1 << 21) - 1].into_iter().flat_map(|n| near(n << 42)));
@@ -165,4 +168,29 @@ fn inv_24_what_an_old_page_held_stays_lost() {
 
 fn clock_number(clock: &ManualClock) -> u64 {
     1000 + elapsed(clock) / 1_000
+}
+
+/// Pages that rested for a whole range of ticks begin them again, and then words are equal to those of
+/// years ago: only the identity tells an old handle that the lease is not its own.
+#[test]
+fn inv_11_a_handle_kept_for_years_fits_no_later_lease() {
+    let (table, clock) = table();
+    let mut kept = Vec::new();
+    for round in 0..400 {
+        clock.advance(60 * DAY);
+        let lease = table.try_acquire_owned(&0, holder(1 + round), 20 * DAY).unwrap();
+        for old in &kept {
+            let old: &leasehold::OwnedLease<_, _, _> = old;
+            assert_ne!(old.check(), Ok(old.token()), "{lease:?}");
+            assert!(old.renew(DAY).is_err(), "{lease:?}");
+        }
+        if round % 150 == 149 {
+            // Their releases hit nobody.
+            kept.clear();
+        }
+        assert_eq!(lease.remaining(), 20 * DAY);
+        kept.push(lease);
+        // Time for the pages that were replaced to come back.
+        (0..300).for_each(|_| assert!(table.inspect(&0).is_some()));
+    }
 }

@@ -5,6 +5,7 @@
 //!
 //! One thread, and hashes that are the same in every run: so a seed determines everything. The clock
 //! steps back by less than the retention: then every page knows the whole time, and the model need not.
+#![cfg(not(leasehold_loom))]
 
 mod common;
 

@@ -8,6 +8,7 @@
 //! - 22: no lease ends before its deadline, unless somebody ended it.
 //!
 //! `LEASEHOLD_SEED` replays one seed, as far as threads can be replayed; `LEASEHOLD_FULL=1` runs longer.
+#![cfg(not(leasehold_loom))]
 
 mod common;
 
@@ -241,7 +242,16 @@ fn run(plan: Plan) {
             let rng = Rng::new(plan.seed << 8 | number);
             let (leases, grants, churned) = (Vec::new(), Vec::new(), 0);
             let worker = Worker {
-                plan, number, table, clock, ledger, resources, rng, leases, grants, churned,
+                plan,
+                number,
+                table,
+                clock,
+                ledger,
+                resources,
+                rng,
+                leases,
+                grants,
+                churned,
             };
             s.spawn(move || worker.run())
         };

@@ -10,6 +10,8 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 use leasehold::{HolderId, Token};
 
+use super::STAMP_MAX;
+
 /// What is known of one grant, in ticks of the clock.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Entry {
@@ -124,8 +126,10 @@ impl Ledger {
                 let (one, next) = (pair[0], pair[1]);
                 assert!(one.valid_at <= next.granted_by, "{one:?} was valid after {next:?}");
                 let lapsed = next.granted_by > one.deadline;
-                // The same holder granted again ends its own.
-                let superseded = one.holder == next.holder;
+                // The same holder granted again ends its own. With the last stamp of a slot it does so
+                // even if another then is faster to the next slot, and it is refused.
+                let is_last = one.token.get() & ((1 << 18) - 1) == STAMP_MAX;
+                let superseded = one.holder == next.holder || is_last;
                 let ended = one.ended || superseded || revoked.contains(&one.token.get());
                 assert!(ended || lapsed, "{one:?} ended early, for {next:?}");
             }

@@ -37,7 +37,10 @@ pub(crate) fn holder(number: u64) -> HolderId {
 }
 
 /// A table on that clock, with the default settings but for what `set` changes.
-pub(crate) fn build<K: Key>(clock: &ManualClock, set: impl FnOnce(Setup<K>) -> Setup<K>) -> Table<K> {
+pub(crate) fn build<K: Key>(
+    clock: &ManualClock,
+    set: impl FnOnce(Setup<K>) -> Setup<K>,
+) -> Table<K> {
     set(LeaseTable::builder().clock(clock.clone())).build().expect("the settings are valid")
 }
 
