@@ -118,8 +118,9 @@ impl<K> Directory<K> {
     pub(crate) fn entry(&self, below_shard: u64) -> Entry<'_, K> {
         let table = self.table();
         let entry = &table.entries[table.index(below_shard)];
-        // Relaxed: `page` loads it again.
-        Entry { entry, seen: entry.load(Ordering::Relaxed) }
+        // Acquire: pairs with the Release by which the entry was moved: the page's memory is seen
+        // initialised by whoever peeks.
+        Entry { entry, seen: entry.load(Ordering::Acquire) }
     }
 
     /// The page of a hash, as far as the directory knows: it may have been replaced.

@@ -134,10 +134,10 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
         let hash = Hash::of(&self.hasher, key);
         let entry = self.shard(hash).directory.entry(hash.below_shard(self.limits.shard_bits));
         entry.prefetch(hash);
-        // Before a pin, whose locked instruction holds up the loads behind it, and not this.
-        let now = self.clock.now();
-        let want = Want { holder, ticks: self.term_ticks(term)?, now };
+        let ticks = self.term_ticks(term)?;
         if Slot::<K>::can_peek() {
+            let now = self.clock.now();
+            let want = Want { holder, ticks, now };
             let page = entry.peek();
             if let Some((index, word)) = page.peek(hash, key) {
                 let place = Place { page, slot: page.slot(index), index };
@@ -152,7 +152,7 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
                 }
             }
         }
-        self.acquire_pinned(entry, hash, key, holder, want.ticks, now, guard)
+        self.acquire_pinned(entry, hash, key, holder, ticks, guard)
     }
 
     /// Grants a vacant slot that was found without a pin.
@@ -208,7 +208,6 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
     }
 
     /// Grants a resource by key, under a pin. Its arguments come one by one, as above.
-    #[expect(clippy::too_many_arguments, reason = "a struct would go through memory")]
     #[inline(never)]
     fn acquire_pinned<'a, Q, L>(
         &'a self,
@@ -217,18 +216,19 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
         key: &Q,
         holder: HolderId,
         ticks: u64,
-        now: u64,
         guard: impl FnOnce(&'a Self, Handle<K>) -> L,
     ) -> Result<L, AcquireError>
     where
         K: Borrow<Q>,
         Q: std::hash::Hash + Eq + ToOwned<Owned = K> + ?Sized,
     {
-        let want = Want { holder, ticks, now };
         let pinned = epoch::pin();
         let page = entry.page(&pinned);
         let page = page.unwrap_or_else(|| self.shard(hash).page(hash, &self.limits, &pinned));
-        if let Some((index, word)) = page.search(hash, key, &pinned) {
+        let found = page.search(hash, key, &pinned);
+        // The term counts from the grant, not from before keys were compared.
+        let want = Want { holder, ticks, now: self.clock.now() };
+        if let Some((index, word)) = found {
             let place = Place { page, slot: page.slot(index), index };
             if let Some(won) = self.grant_vacant(place, word, want) {
                 self.stats.add(Event::Grant, 1);
