@@ -52,13 +52,10 @@ fn eviction_against_grant() {
     explore(1, &["created anew", "kept"], |outcomes| {
         let table = full(&ManualClock::new());
         let other = table.clone();
-        let thread = thread::spawn(move || {
-            let lease = other.try_acquire_owned(&2, holder(2), TERM).unwrap();
-            assert!(lease.check().is_ok(), "granted, whatever became of its page");
-            lease
-        });
-        take(&table, 3, 1);
-        let lease = thread.join().unwrap();
+        let thread = thread::spawn(move || take(&other, 3, 1));
+        let lease = table.try_acquire(&2, holder(2), TERM).unwrap();
+        assert!(lease.check().is_ok(), "granted, whatever became of its page");
+        thread.join().unwrap();
         assert_eq!(lease.check(), Ok(lease.token()), "nobody evicts what is held");
         assert_eq!(lease.key(), Some(2));
         assert_eq!(table.len(), 3);

@@ -64,6 +64,10 @@ impl Outcomes {
     }
 }
 
+/// How long a model is explored, unless `LEASEHOLD_LOOM_SECS` says otherwise. The largest are not done
+/// by then, and say so.
+const SECS: u64 = 25;
+
 /// Explores a model, and makes sure that all of `expected` was reached and nothing else.
 pub fn explore(
     preemptions: usize,
@@ -71,17 +75,23 @@ pub fn explore(
     model: impl Fn(&Outcomes) + Send + Sync + 'static,
 ) {
     let outcomes = Outcomes::default();
+    let secs = std::env::var("LEASEHOLD_LOOM_SECS").ok().and_then(|secs| secs.parse().ok());
+    let most = Duration::from_secs(secs.unwrap_or(SECS));
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound.get_or_insert(preemptions);
     builder.max_branches = 100_000;
-    builder.max_duration = Some(std::time::Duration::from_secs(60));
+    builder.max_duration = Some(most);
     let reached = outcomes.clone();
     let started = std::time::Instant::now();
     builder.check(move || model(&reached));
+    let took = started.elapsed();
+    let whole = took < most;
     let reached = outcomes.0.lock().unwrap();
-    println!("{reached:?} in {:?}", started.elapsed());
-    let names: Vec<&str> = reached.keys().map(String::as_str).collect();
-    let mut expected = expected.to_vec();
-    expected.sort_unstable();
-    assert_eq!(names, expected, "outcomes that were reached, and those that the model is about");
+    println!("{reached:?} in {took:.1?}{}", if whole { "" } else { ", not all explored" });
+    for outcome in reached.keys() {
+        assert!(expected.contains(&outcome.as_str()), "{outcome} is not what the model is about");
+    }
+    for outcome in expected {
+        assert!(reached.contains_key(*outcome), "{outcome} was not reached");
+    }
 }
