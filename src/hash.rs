@@ -60,7 +60,7 @@ impl Hash {
     #[inline]
     pub(crate) const fn home(self) -> usize {
         let low = (self.0 & ((1 << HOME_BITS) - 1)) as usize;
-        (low * (SLOTS / 2) >> HOME_BITS) * 2
+        ((low * (SLOTS / 2)) >> HOME_BITS) * 2
     }
 
     #[inline]

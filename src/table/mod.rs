@@ -429,3 +429,6 @@ impl<K, S, C> fmt::Debug for LeaseTable<K, S, C> {
             .finish_non_exhaustive()
     }
 }
+
+#[cfg(all(test, not(leasehold_loom)))]
+mod tests;
