@@ -196,6 +196,13 @@ impl<K> Page<K> {
         self.base.load(Ordering::Acquire).wrapping_add(tick)
     }
 
+    /// `tick`, but within this life of the page, and no later than `latest`.
+    #[inline(always)]
+    pub(crate) fn clamp(&self, tick: u64, latest: u64) -> u64 {
+        // Relaxed: an exchange on a word of this life follows, or fails.
+        tick.max(self.floor.load(Ordering::Relaxed)).min(latest)
+    }
+
     /// Makes `top` no less than `tick`, before a word takes that tick.
     #[inline]
     pub(crate) fn raise_top(&self, tick: u64) {

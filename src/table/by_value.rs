@@ -32,7 +32,7 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
         loop {
             let now = self.clock.now();
             let ctx = self.ctx(now, &pinned);
-            self.check_slow(name)?;
+            self.check_slow(name, None)?;
             let found = self.shard(name.hash).find_identity(name.hash, name.identity(), &ctx);
             let Found { page, index, word } = found.ok_or(Lost::Gone)?;
             // The lease may have ended since the check: a handle must not take up what came after it.

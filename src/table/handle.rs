@@ -7,7 +7,7 @@ use core::time::Duration;
 
 use super::Key;
 use super::shared::{Core, Won};
-use crate::at::At;
+use crate::at::{At, AtomicAt};
 use crate::clock::Clock;
 use crate::error::{Lost, RenewError};
 use crate::hash::Hash;
@@ -21,14 +21,17 @@ use crate::sync::std_atomic::{AtomicU64, Ordering};
 use crate::word::{self, Cause, Renew, State, TICK_MAX, TICK_SLACK, Word};
 
 pub(crate) struct Handle<K> {
-    at: At<K>,
+    /// Follows the lease when its page is replaced; so do the word and the span. They are read one by
+    /// one: where the word is found, under the lease's identity, the lease is.
+    at: AtomicAt<K>,
     name: Name,
     /// The lease's word, as this handle knows it. If it is still there, under this identity, so is the
     /// lease. The word alone would not do: no value comes back within the time that one operation may
     /// take, but a handle may be kept for longer than a page rests before its ticks begin again.
     word: AtomicU64,
-    /// What it becomes when it is released.
-    released: Word,
+    /// How many ticks before the word's deadline the lease was last known to be in use: when it was
+    /// granted, or when its page was found replaced. What is left behind when it is released.
+    span: AtomicU64,
 }
 
 impl<K> Handle<K> {
@@ -70,8 +73,21 @@ pub(crate) struct Valid {
 impl<K> Handle<K> {
     #[inline(always)]
     pub(super) fn new(at: At<K>, name: Name, won: Won) -> Self {
-        let released = won.granted.released(won.since);
-        Self { at, name, word: AtomicU64::new(won.granted.bits()), released }
+        let span = won.granted.tick().wrapping_sub(won.since);
+        Self {
+            at: AtomicAt::new(at),
+            name,
+            word: AtomicU64::new(won.granted.bits()),
+            span: AtomicU64::new(span),
+        }
+    }
+
+    /// Notes where the lease is now, and its word, as of a page's time.
+    fn follow(&self, found: &Found<'_, K>, word: Word, time: u64) {
+        self.at.store(At::new(found.page, found.index));
+        self.span.store(word.tick().saturating_sub(time), Ordering::Relaxed);
+        // Release: who compares by this word uses this span, or a later one.
+        self.word.store(word.bits(), Ordering::Release);
     }
 
     pub(crate) fn token(&self) -> Token {
@@ -88,8 +104,8 @@ impl<K> Handle<K> {
 
     #[inline(always)]
     fn word(&self) -> Word {
-        // Relaxed: only compared with what is in the slot.
-        Word::from_bits(self.word.load(Ordering::Relaxed))
+        // Acquire: pairs with `follow`; the word itself is only compared.
+        Word::from_bits(self.word.load(Ordering::Acquire))
     }
 }
 
@@ -97,7 +113,7 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
     #[inline(always)]
     fn deref<'a>(&'a self, handle: &Handle<K>) -> (&'a Page<K>, &'a Slot<K>) {
         // SAFETY: handles are used with the table that made them, which `self` keeps.
-        unsafe { handle.at.get() }
+        unsafe { handle.at.load().get() }
     }
 
     #[inline(always)]
@@ -112,7 +128,7 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
                 return Ok(Valid { remaining: word.tick() - time, closing });
             }
         }
-        self.check_slow(handle.name)
+        self.check_slow(handle.name, Some(handle))
     }
 
     #[inline]
@@ -143,13 +159,17 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
                 }
             }
         }
-        self.renew_slow(handle.name, ticks)
+        self.renew_slow(handle.name, ticks, Some(handle))
     }
 
     #[inline(always)]
     pub(crate) fn release(&self, handle: &Handle<K>) -> Result<(), Lost> {
-        let (_, slot) = self.deref(handle);
-        if handle.is_in(slot) && slot.transition(handle.word(), handle.released).is_ok() {
+        let (page, slot) = self.deref(handle);
+        let word = handle.word();
+        // Relaxed: see `word`.
+        let since = word.tick().saturating_sub(handle.span.load(Ordering::Relaxed));
+        let released = word.released(page.clamp(since, word.tick()));
+        if handle.is_in(slot) && slot.transition(word, released).is_ok() {
             self.stats.add(Event::Release, 1);
             return Ok(());
         }
@@ -164,7 +184,7 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
 
     #[cold]
     #[inline(never)]
-    pub(crate) fn check_slow(&self, name: Name) -> Result<Valid, Lost> {
+    pub(crate) fn check_slow(&self, name: Name, handle: Option<&Handle<K>>) -> Result<Valid, Lost> {
         let (identity, stamp) = (name.identity(), name.stamp());
         let pinned = epoch::pin();
         loop {
@@ -186,6 +206,9 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
                 Renew::Lost => return Err(Self::reason(page.slot(index), word, stamp)),
                 Renew::To(_) | Renew::Unchanged | Renew::Closing => {
                     Self::tell_late(page.slot(index), word, name);
+                    if let Some(handle) = handle {
+                        handle.follow(&found, word, time);
+                    }
                     let closing = word.state() == State::Closing;
                     return Ok(Valid { remaining: word.tick() - time, closing });
                 }
@@ -195,8 +218,13 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
 
     #[cold]
     #[inline(never)]
-    pub(crate) fn renew_slow(&self, name: Name, ticks: u64) -> Result<(), RenewError> {
-        let done = self.try_renew(name, ticks);
+    pub(crate) fn renew_slow(
+        &self,
+        name: Name,
+        ticks: u64,
+        handle: Option<&Handle<K>>,
+    ) -> Result<(), RenewError> {
+        let done = self.try_renew(name, ticks, handle);
         let event = if done.is_ok() { Event::Renewal } else { Event::Stale };
         if !matches!(done, Err(RenewError::Closing { .. })) {
             self.stats.add(event, 1);
@@ -204,7 +232,12 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
         done
     }
 
-    fn try_renew(&self, name: Name, ticks: u64) -> Result<(), RenewError> {
+    fn try_renew(
+        &self,
+        name: Name,
+        ticks: u64,
+        handle: Option<&Handle<K>>,
+    ) -> Result<(), RenewError> {
         let (identity, stamp) = (name.identity(), name.stamp());
         let pinned = epoch::pin();
         let shard = self.shard(name.hash);
@@ -225,6 +258,9 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
                     page.raise_top(deadline);
                     if slot.transition(word, next).is_ok() {
                         Self::tell_late(slot, word, name);
+                        if let Some(handle) = handle {
+                            handle.follow(&found, next, time);
+                        }
                         return Ok(());
                     }
                 }

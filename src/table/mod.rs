@@ -316,7 +316,7 @@ impl<K: Key, S: BuildHasher, C: Clock> LeaseTable<K, S, C> {
     pub fn renew(&self, grant: Grant, term: Duration) -> Result<(), RenewError> {
         self.expect_own(grant)?;
         let ticks = self.core.renewal_ticks(term)?;
-        self.core.renew_slow(grant.name(), ticks)
+        self.core.renew_slow(grant.name(), ticks, None)
     }
 
     /// As [`Lease::release`], for a grant by value.
@@ -336,7 +336,7 @@ impl<K: Key, S: BuildHasher, C: Clock> LeaseTable<K, S, C> {
     /// As there; [`Lost::ForeignTable`] if another table granted it.
     pub fn check(&self, grant: Grant) -> Result<Token, Lost> {
         self.expect_own(grant)?;
-        self.core.check_slow(grant.name()).map(|_| grant.token())
+        self.core.check_slow(grant.name(), None).map(|_| grant.token())
     }
 
     fn expect_own(&self, grant: Grant) -> Result<(), Lost> {
