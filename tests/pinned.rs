@@ -59,10 +59,10 @@ fn inv_41_a_pin_for_ever_costs_a_page_for_each_replacement() {
     assert_eq!(refusal(table.try_acquire(&u64::MAX, holder(3), TERM)).token, lasting.token());
     drop(release);
     thread.join().unwrap();
-    // What was held back is used before anything new is allocated.
+    // What was held back is used before anything new is allocated, but for what lies in threads' bags.
     let after = table.memory_bytes() as u64;
     memory_after(&table, &clock, 20 * keys, SLOTS);
-    assert_eq!(memory_after(&table, &clock, 30 * keys, keys / 2), after);
+    assert!(memory_after(&table, &clock, 30 * keys, keys / 2) <= after + 100 * PAGE);
 }
 
 fn known_resources_hold_back_nothing(table: &Table) {

@@ -71,6 +71,8 @@ fn inv_06_a_renewal_races_a_takeover_and_one_wins() {
                 churn(&table, 1000 * (round + 1), SLOTS / 2);
             }
             start.wait();
+            // The last to arrive is ahead, which is always the same one where processors are few.
+            (0..round % 8).for_each(|_| std::thread::yield_now());
             let renewed = mine.renew(TERM);
             start.wait();
             let taken = taken.lock().unwrap().take().expect("the other thread is done");
@@ -90,8 +92,13 @@ fn judge(mine: &Owned, renewed: Result<(), RenewError>, taken: Result<Owned, Acq
             assert_eq!((held.token, held.holder), (mine.token(), Some(holder(1))));
             assert_eq!(mine.check(), Ok(mine.token()));
         }
-        (Err(RenewError::Lost(Lost::Taken { token, .. })), Ok(theirs)) => {
-            assert!(token.is_none_or(|token| token == theirs.token()));
+        (Err(RenewError::Lost(lost)), Ok(theirs)) => {
+            match lost {
+                Lost::Taken { token, .. } => assert!(token.is_none_or(|t| t == theirs.token())),
+                // It lay in a slot without stamps, which does not know where the resource went on.
+                Lost::Expired | Lost::Gone => assert!(cfg!(leasehold_tiny)),
+                other => panic!("{other}"),
+            }
             assert!(theirs.token() > mine.token());
             assert_eq!(theirs.check(), Ok(theirs.token()));
             assert!(mine.check().is_err());
