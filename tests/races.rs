@@ -46,6 +46,15 @@ impl Start {
     }
 }
 
+/// For a random while, so that neither of two threads is always the first.
+fn dawdle(rng: &mut Rng) {
+    if rng.one_in(20) {
+        (0..rng.below(4)).for_each(|_| std::thread::yield_now());
+    } else {
+        (0..rng.below(300)).for_each(|_| std::hint::spin_loop());
+    }
+}
+
 #[test]
 fn inv_06_a_renewal_races_a_takeover_and_one_wins() {
     let rounds = 5_000;
@@ -56,13 +65,16 @@ fn inv_06_a_renewal_races_a_takeover_and_one_wins() {
         s.spawn(|| {
             // For this thread the deadline has just passed.
             let _ahead = ManualClock::skew_this_thread(2);
+            let mut rng = Rng::new(1);
             for _ in 0..rounds {
                 start.wait();
+                dawdle(&mut rng);
                 let outcome = table.try_acquire_owned(&0, holder(2), TERM);
                 *taken.lock().unwrap() = Some(outcome);
                 start.wait();
             }
         });
+        let mut rng = Rng::new(2);
         let mut wins = [0, 0];
         for round in 0..rounds {
             let mine = table.try_acquire_owned(&0, holder(1), TERM).unwrap();
@@ -71,8 +83,7 @@ fn inv_06_a_renewal_races_a_takeover_and_one_wins() {
                 churn(&table, 1000 * (round + 1), SLOTS / 2);
             }
             start.wait();
-            // The last to arrive is ahead, which is always the same one where processors are few.
-            (0..round % 8).for_each(|_| std::thread::yield_now());
+            dawdle(&mut rng);
             let renewed = mine.renew(TERM);
             start.wait();
             let taken = taken.lock().unwrap().take().expect("the other thread is done");
