@@ -17,36 +17,71 @@ use std::time::Duration;
 use common::ledger::{Entry, Ledger};
 use common::*;
 use leasehold::{
-    AcquireError, Clock, DefaultHashBuilder, Grant, ManualClock, OwnedLease, Resource, Revoke,
+    AcquireError, Clock, DefaultHashBuilder, Grant, Key, ManualClock, OwnedLease, Resource, Revoke,
 };
 
-type Owned = OwnedLease<u64, DefaultHashBuilder, ManualClock>;
+type Owned<K> = OwnedLease<K, DefaultHashBuilder, ManualClock>;
 
-#[derive(Clone, Copy)]
-struct Plan {
+/// A key that is a number, in some form.
+trait Numbered: Key {
+    fn of(number: u64) -> Self;
+    fn number(&self) -> u64;
+}
+
+/// Looked up without a pin.
+impl Numbered for u64 {
+    fn of(number: u64) -> Self {
+        number
+    }
+
+    fn number(&self) -> u64 {
+        *self
+    }
+}
+
+/// Looked up under one, as all but integers are.
+impl Numbered for String {
+    fn of(number: u64) -> Self {
+        number.to_string()
+    }
+
+    fn number(&self) -> u64 {
+        self.parse().expect("made of a number")
+    }
+}
+
+struct Plan<K> {
     seed: u64,
     threads: u64,
     keys: u64,
     operations: u64,
     /// Ticks by which a thread's clock may differ, for one operation.
     skew: i64,
-    setup: fn(Setup<u64>) -> Setup<u64>,
+    setup: fn(Setup<K>) -> Setup<K>,
 }
 
-struct Worker<'a> {
-    plan: Plan,
+impl<K> Clone for Plan<K> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<K> Copy for Plan<K> {}
+
+struct Worker<'a, K: Key> {
+    plan: Plan<K>,
     number: u64,
-    table: &'a Table,
+    table: &'a Table<K>,
     clock: &'a ManualClock,
     ledger: &'a Ledger,
-    resources: &'a [Resource<u64, DefaultHashBuilder, ManualClock>],
+    resources: &'a [Resource<K, DefaultHashBuilder, ManualClock>],
     rng: Rng,
-    leases: Vec<(u64, Owned)>,
+    leases: Vec<(u64, Owned<K>)>,
     grants: Vec<(u64, Grant)>,
     churned: u64,
 }
 
-impl Worker<'_> {
+impl<K: Numbered> Worker<'_, K> {
     fn run(mut self) -> u64 {
         for _ in 0..self.plan.operations {
             let skew = self.plan.skew;
@@ -89,7 +124,7 @@ impl Worker<'_> {
         let outcome = if self.rng.one_in(2) {
             self.resources[key as usize].try_acquire_owned(owner, term)
         } else {
-            self.table.try_acquire_owned(&key, owner, term)
+            self.table.try_acquire_owned(&K::of(key), owner, term)
         };
         match outcome {
             Ok(lease) => {
@@ -185,7 +220,7 @@ impl Worker<'_> {
         let before = self.ledger.before(key);
         let now = self.rng.one_in(2);
         let how = if now { Revoke::Now } else { Revoke::After(SEC) };
-        if let Ok(info) = self.table.revoke(&key, how) {
+        if let Ok(info) = self.table.revoke(&K::of(key), how) {
             before.allows(info.token);
             self.ledger.revoked(key, info.token);
             self.ledger.saw(key, info.token, info.holder);
@@ -198,7 +233,7 @@ impl Worker<'_> {
     fn inspect(&mut self) {
         let key = self.rng.below(self.plan.keys);
         let before = self.ledger.before(key);
-        if let Some(info) = self.table.inspect(&key) {
+        if let Some(info) = self.table.inspect(&K::of(key)) {
             before.allows(info.token);
             self.ledger.saw(key, info.token, info.holder);
         }
@@ -208,7 +243,8 @@ impl Worker<'_> {
         let keys = 0..self.plan.keys;
         let before: Vec<_> = keys.map(|key| self.ledger.before(key)).collect();
         let mut seen = vec![false; before.len()];
-        for (key, info) in self.table.iter().filter(|(key, _)| *key < self.plan.keys) {
+        let numbered = self.table.iter().map(|(key, info)| (key.number(), info));
+        for (key, info) in numbered.filter(|(key, _)| *key < self.plan.keys) {
             assert!(!std::mem::replace(&mut seen[key as usize], true), "key {key} came twice");
             before[key as usize].allows(info.token);
             self.ledger.saw(key, info.token, info.holder);
@@ -220,7 +256,7 @@ impl Worker<'_> {
         for _ in 0..SLOTS / 2 {
             self.churned += 1;
             let key = (1 + self.number) << 40 | self.churned;
-            match self.table.try_acquire(&key, holder(1 + self.number), TERM) {
+            match self.table.try_acquire(&K::of(key), holder(1 + self.number), TERM) {
                 Ok(lease) => drop(lease),
                 Err(AcquireError::Full { .. }) => self.churned -= 1,
                 Err(other) => panic!("{other}"),
@@ -229,11 +265,11 @@ impl Worker<'_> {
     }
 }
 
-fn run(plan: Plan) {
+fn run<K: Numbered>(plan: Plan<K>) {
     let clock = ManualClock::new();
     let table = build(&clock, plan.setup);
     let ledger = Ledger::new(plan.keys as usize);
-    let resource = |key| table.resource(&key).expect("there is room for these");
+    let resource = |key| table.resource(&K::of(key)).expect("there is room for these");
     let resources: Vec<_> = (0..plan.keys).map(resource).collect();
     let churned: u64 = std::thread::scope(|s| {
         let spawn = |number| {
@@ -264,10 +300,10 @@ fn run(plan: Plan) {
 }
 
 /// Every lease ended in exactly one way, which is known once somebody asked for each resource again.
-fn settle_accounts(table: &Table, clock: &ManualClock, keys: u64) {
+fn settle_accounts<K: Numbered>(table: &Table<K>, clock: &ManualClock, keys: u64) {
     clock.advance(100 * DAY);
     for key in 0..keys {
-        table.try_acquire(&key, holder(77), TERM).expect("all is over").release().unwrap();
+        table.try_acquire(&K::of(key), holder(77), TERM).expect("all is over").release().unwrap();
     }
     let stats = table.stats();
     let ended = stats.releases + stats.lapses + stats.revocations + stats.superseded;
@@ -275,8 +311,8 @@ fn settle_accounts(table: &Table, clock: &ManualClock, keys: u64) {
     assert!(table.is_empty());
 }
 
-fn run_seeds(plan: Plan) {
-    let seeds = if full() { 200 } else { 6 };
+fn run_seeds<K: Numbered>(plan: Plan<K>) {
+    let seeds = if full() { 200 } else { 5 };
     let only = std::env::var("LEASEHOLD_SEED").ok().and_then(|seed| seed.parse().ok());
     for seed in only.map_or(0..seeds, |seed: u64| seed..seed + 1) {
         println!("LEASEHOLD_SEED={seed}");
@@ -284,37 +320,44 @@ fn run_seeds(plan: Plan) {
     }
 }
 
-const PLAN: Plan =
-    Plan { seed: 0, threads: 2, keys: 2, operations: 4000, skew: 0, setup: |s| s.shards(1) };
+fn plan<K: Key>() -> Plan<K> {
+    Plan { seed: 0, threads: 2, keys: 2, operations: 4000, skew: 0, setup: |s| s.shards(1) }
+}
 
 #[test]
 fn inv_01_two_threads_on_two_keys() {
-    run_seeds(PLAN);
+    run_seeds::<u64>(plan());
+    run_seeds::<String>(plan());
 }
 
 #[test]
 fn inv_01_four_threads_on_one_key() {
-    run_seeds(Plan { threads: 4, keys: 1, operations: 2500, ..PLAN });
+    run_seeds::<u64>(Plan { threads: 4, keys: 1, operations: 2500, ..plan() });
+    run_seeds::<String>(Plan { threads: 4, keys: 1, operations: 1000, ..plan() });
 }
 
 #[test]
 fn inv_01_three_threads_on_pages_that_split() {
-    run_seeds(Plan { threads: 3, keys: SLOTS, operations: 4000, ..PLAN });
+    run_seeds::<u64>(Plan { threads: 3, keys: SLOTS, ..plan() });
+    run_seeds::<String>(Plan { threads: 3, keys: SLOTS, operations: 1000, ..plan() });
 }
 
 #[test]
 fn inv_01_without_retention_everything_idle_is_forgotten() {
     let setup: fn(Setup<u64>) -> Setup<u64> = |s| s.shards(1).retention(Duration::ZERO);
-    run_seeds(Plan { threads: 3, keys: 3, setup, ..PLAN });
+    run_seeds(Plan { threads: 3, keys: 3, setup, ..plan() });
+    let setup: fn(Setup<String>) -> Setup<String> = |s| s.shards(1).retention(Duration::ZERO);
+    run_seeds(Plan { threads: 3, keys: 3, operations: 1000, setup, ..plan() });
 }
 
 #[test]
 fn inv_01_with_little_room_idle_resources_are_evicted() {
     let setup: fn(Setup<u64>) -> Setup<u64> = |s| s.shards(2).capacity_max(4);
-    run_seeds(Plan { threads: 3, keys: 4, operations: 2000, setup, ..PLAN });
+    run_seeds(Plan { threads: 3, keys: 4, operations: 2000, setup, ..plan() });
 }
 
 #[test]
 fn inv_18_clocks_that_differ_between_threads() {
-    run_seeds(Plan { threads: 3, keys: 2, skew: 2_000_000, ..PLAN });
+    run_seeds::<u64>(Plan { threads: 3, keys: 2, skew: 2_000_000, ..plan() });
+    run_seeds::<String>(Plan { threads: 3, keys: 2, skew: 2_000_000, operations: 1000, ..plan() });
 }
