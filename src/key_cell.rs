@@ -33,8 +33,9 @@ impl<K> KeyCell<K> {
         K: 'static,
     {
         if let Some(bits) = to_integer(&key) {
-            // Relaxed: the word's publication releases it.
-            self.with_integer(|integer| integer.store(bits, Ordering::Relaxed));
+            // Release: whoever peeks at it, after a word of the page's last life, does not find that
+            // word again at its second look (invariant P4).
+            self.with_integer(|integer| integer.store(bits, Ordering::Release));
             if !cfg!(leasehold_loom) {
                 return;
             }

@@ -69,8 +69,8 @@ impl<K> Slot<K> {
         while let Some(claimed) = seen.claim(now) {
             match self.transition(seen, claimed) {
                 Ok(()) => {
-                    // Nobody holds it, and that is told. Relaxed: the announcement releases it.
-                    self.holder.store(word::holder_bits(claimed.stamp(), 0), Ordering::Relaxed);
+                    // Nobody holds it, and that is told. Release: as in `reset`.
+                    self.holder.store(word::holder_bits(claimed.stamp(), 0), Ordering::Release);
                     return true;
                 }
                 Err(found) => seen = found,
@@ -221,9 +221,10 @@ impl<K> Slot<K> {
 
     /// Begins a slot's next life, without a key. The page is private; stale handles still look.
     pub(crate) fn reset(&self, tick: u64) {
-        // Relaxed: the Release of the word orders them before it.
-        self.holder.store(0, Ordering::Relaxed);
-        self.identity.store(0, Ordering::Relaxed);
+        // Release, both: whoever reads one of them without a pin, after a word of the last life, does not
+        // find that word again at its second look (invariant P4).
+        self.holder.store(0, Ordering::Release);
+        self.identity.store(0, Ordering::Release);
         // Release: a stale handle that reads this word reads the identity after it, and finds another.
         self.word.store(Word::never(tick).bits(), Ordering::Release);
     }
@@ -262,8 +263,8 @@ impl<K> Slot<K> {
         };
         // SAFETY: by this function's own contract.
         unsafe { self.write_key(copy.identity, key) };
-        // Relaxed: ordered by the Release below.
-        self.holder.store(holder, Ordering::Relaxed);
+        // Release: as in `reset`.
+        self.holder.store(holder, Ordering::Release);
         // Release: as in `reset`; and the page is published by a Release of its own.
         self.word.store(copy.word.bits(), Ordering::Release);
     }

@@ -1,6 +1,6 @@
 //! Leases, and what goes on below them: pages that are replaced, thrown away and used again.
 
-use leasehold::{AcquireError, ManualClock};
+use leasehold::{AcquireError, ManualClock, Revoke};
 use loom::thread;
 
 use crate::support::{TERM, Table, explore, holder, table};
@@ -160,5 +160,54 @@ fn resource_against_reuse() {
         assert_eq!(table.len(), 1, "the other terms are over");
         outcomes.reach("granted");
         core::mem::forget((mine, lease));
+    });
+}
+
+/// A refusal without a pin, while the page that it looks at ends its life and begins another: what it
+/// names is the lease that stood there.
+#[test]
+fn refusal_against_reuse() {
+    explore(1, &["refused"], |outcomes| {
+        let clock = ManualClock::new();
+        let table = full(&clock);
+        let lease = table.inspect(&1).unwrap();
+        let other = table.clone();
+        let thread = thread::spawn(move || other.try_acquire(&1, holder(3), TERM).map(drop));
+        // The first replaces the page, the second takes it for its draft.
+        touch(&table, 3);
+        clock.advance_ticks(8);
+        touch(&table, 4);
+        let Err(AcquireError::Held(held)) = thread.join().unwrap() else { panic!("granted") };
+        assert_eq!(held.token, lease.token);
+        assert!(held.holder.is_none() || held.holder == lease.holder, "{held:?}");
+        outcomes.reach("refused");
+    });
+}
+
+/// As above, where another key comes to lie in the slot: 1 and 133130 have one tag, so that a look-up of
+/// the second compares the key in the slot of the first.
+#[test]
+fn peeker_against_reuse() {
+    explore(1, &["refused"], |outcomes| {
+        let clock = ManualClock::new();
+        let table = full(&clock);
+        let other = table.clone();
+        let thread = thread::spawn(move || other.try_acquire(&133_130, holder(3), TERM).map(drop));
+        table.revoke(&1, Revoke::Now).unwrap();
+        clock.advance_ticks(8);
+        // Nothing of the page is kept. What is granted here lies where 1 was: in the next page, and then
+        // in the next life of the first.
+        let mine = table.try_acquire(&133_130, holder(2), TERM).map(|lease| lease.into_grant());
+        touch(&table, 4);
+        clock.advance_ticks(8);
+        touch(&table, 5);
+        match (mine, thread.join().unwrap()) {
+            (Ok(mine), Err(AcquireError::Held(held))) => {
+                assert_eq!(held.token, mine.token(), "refused because of another key's lease");
+                outcomes.reach("refused");
+            }
+            (_, Ok(())) => {}
+            other => panic!("{other:?}"),
+        }
     });
 }
