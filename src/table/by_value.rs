@@ -38,7 +38,8 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
             // The lease may have ended since the check: a handle must not take up what came after it.
             let is_live = matches!(word.state(), State::Held | State::Closing);
             if is_live && word.stamp() == name.stamp() {
-                let won = Won { granted: word, since: page.time(now) };
+                // No later than the deadline, though the clock may have stepped back since (invariant P10).
+                let won = Won { granted: word, since: page.time(now).min(word.tick()) };
                 return Ok(Handle::new(At::new(page, index), name, won));
             }
         }
