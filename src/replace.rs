@@ -140,7 +140,7 @@ where
             let hash = Hash::of(ctx.hasher, &key);
             let upper = hash.below_shard(ctx.limits.shard_bits) & place.half_bit() != 0;
             let half = draft.high.as_ref().filter(|_| upper).unwrap_or(&draft.low);
-            copy(slot, old, half.page(), hash, key, ctx.now);
+            copy(slot, old, half.page(), hash, key, ctx);
         }
         draft
     }
@@ -157,12 +157,24 @@ where
 }
 
 /// Puts a copy of a frozen slot into a private page.
-fn copy<K: 'static>(from: &Slot<K>, old: &Page<K>, new: &Page<K>, hash: Hash, key: K, now: u64) {
+fn copy<K: 'static, S>(
+    from: &Slot<K>,
+    old: &Page<K>,
+    new: &Page<K>,
+    hash: Hash,
+    key: K,
+    ctx: &Ctx<'_, S>,
+) {
     let word = from.word();
     let mut tick = new.draft_time(old.clock_tick(word.tick()));
     if !word.is_leased() {
         // A clock that stepped back since may have left the last use beyond the range.
-        tick = tick.min(new.draft_time(now));
+        tick = tick.min(new.draft_time(ctx.now));
+    } else if word.is_valid(old.time(ctx.now)) {
+        // If the clock stepped back, the new page's time may stand still at a later tick than the old
+        // one's: what the holder was promised counts from there.
+        let left = (word.tick() - old.time(ctx.now)).min(ctx.limits.term_max);
+        tick = tick.max(new.draft_time(ctx.now) + left);
     }
     new.raise_top(tick);
     let copied = from.copied(tick);
