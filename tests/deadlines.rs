@@ -150,7 +150,6 @@ fn inv_16_a_lease_is_new_however_slow_its_key_is() {
 }
 
 #[test]
-#[ignore = "open: the clock is read before the search, so that a slow comparison counts"]
 fn inv_16_a_lease_is_new_however_slowly_keys_compare() {
     assert_new_leases(Op::Eq);
 }

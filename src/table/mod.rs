@@ -207,7 +207,9 @@ impl<K: Key, S: BuildHasher, C: Clock> LeaseTable<K, S, C> {
     ///
     /// # Errors
     ///
-    /// [`AcquireError`]: held, a bad term, or no room. The table is as it was.
+    /// [`AcquireError`]: held, a bad term, or no room. The table is as it was, with one exception: once
+    /// in 2^18 grants of a resource it moves to another slot, and a holder that asks for what it holds at
+    /// that very moment gives it up first; if it is then refused, its earlier handle says that it lost.
     ///
     /// # Panics
     ///
