@@ -211,9 +211,12 @@ fn inv_19_after_a_year_each_lease_lapses_once_at_no_extra_cost() {
     let n = 5_000;
     let soon = readings_to_take_over(n, TERM + TICK);
     let after_a_year = readings_to_take_over(n, 365 * DAY);
-    assert!((n..n + n / 100).contains(&soon), "{soon} readings: one a grant, and more for a split");
+    // Tiny stamps are used up all the time, which takes another look.
+    let (most, most_then) =
+        if cfg!(leasehold_tiny) { (3 * n, 6 * n) } else { (n + n / 100, 4 * n) };
+    assert!((n..most).contains(&soon), "{soon} readings: one a grant, and more for a split");
     // Pages are too old by then, and their resources forgotten: two readings more for each at most.
-    assert!(after_a_year <= 4 * n, "{after_a_year} readings");
+    assert!(after_a_year <= most_then, "{after_a_year} readings");
 }
 
 #[test]
