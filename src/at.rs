@@ -72,7 +72,7 @@ impl<K> AtomicAt<K> {
     }
 
     pub(crate) fn store(&self, at: At<K>) {
-        // Release: see `load`.
+        // Release: pairs with the Acquire of `load`, which hands the page's memory on.
         self.0.store(at.0.as_ptr(), Ordering::Release);
     }
 }

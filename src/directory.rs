@@ -217,6 +217,7 @@ impl<K> Directory<K> {
 
     /// Marks an entry as moved, and returns what it leads to for ever.
     fn stop(entry: &AtomicPtr<Page<K>>) -> *mut Page<K> {
+        // Acquire: as in `page`: if the entry is marked already, the page is handed on from here.
         let mut found = entry.load(Ordering::Acquire);
         while !is_moved(found) {
             let marked = found.map_addr(|addr| addr | MOVED);

@@ -7,6 +7,17 @@ use core::time::Duration;
 use crate::id::{HolderId, Token};
 
 /// Why a lease was not granted. The table did not change.
+///
+/// # Example
+///
+/// ```
+/// use leasehold::{AcquireError, HolderId, LeaseTable};
+/// use std::time::Duration;
+///
+/// let table: LeaseTable<u64> = LeaseTable::new();
+/// let nothing = table.try_acquire(&1, HolderId::mint(), Duration::ZERO);
+/// assert_eq!(nothing.unwrap_err(), AcquireError::TermZero);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum AcquireError {
@@ -33,6 +44,21 @@ pub enum AcquireError {
 }
 
 /// Who holds the resource that was asked for.
+///
+/// # Example
+///
+/// ```
+/// use leasehold::{AcquireError, HolderId, LeaseTable};
+/// use std::time::Duration;
+///
+/// let table: LeaseTable<u64> = LeaseTable::new();
+/// let (me, you, term) = (HolderId::mint(), HolderId::mint(), Duration::from_secs(5));
+/// let _lease = table.try_acquire(&1, me, term)?;
+/// let Err(AcquireError::Held(held)) = table.try_acquire(&1, you, term) else { panic!() };
+/// assert_eq!(held.holder, Some(me));
+/// assert!(held.retry_after <= term + Duration::from_millis(1));
+/// # Ok::<(), AcquireError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Held {
@@ -45,6 +71,19 @@ pub struct Held {
 }
 
 /// Why a lease was not renewed.
+///
+/// # Example
+///
+/// ```
+/// use leasehold::{HolderId, LeaseTable, RenewError};
+/// use std::time::Duration;
+///
+/// let table: LeaseTable<u64> = LeaseTable::new();
+/// let lease = table.try_acquire(&1, HolderId::mint(), Duration::from_secs(5))?;
+/// assert!(matches!(lease.renew(Duration::MAX), Err(RenewError::TermTooLong { .. })));
+/// assert!(lease.check().is_ok()); // As it was.
+/// # Ok::<(), leasehold::AcquireError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RenewError {
@@ -67,6 +106,19 @@ pub enum RenewError {
 }
 
 /// Why a lease is no longer its holder's.
+///
+/// # Example
+///
+/// ```
+/// use leasehold::{HolderId, LeaseTable, Lost, Revoke};
+/// use std::time::Duration;
+///
+/// let table: LeaseTable<u64> = LeaseTable::new();
+/// let lease = table.try_acquire(&1, HolderId::mint(), Duration::from_secs(5))?;
+/// table.revoke(&1, Revoke::Now)?;
+/// assert_eq!(lease.check(), Err(Lost::Revoked));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Lost {
@@ -91,6 +143,15 @@ pub enum Lost {
 }
 
 /// Nobody holds the resource.
+///
+/// # Example
+///
+/// ```
+/// use leasehold::{LeaseTable, NotHeld, Revoke};
+///
+/// let table: LeaseTable<u64> = LeaseTable::new();
+/// assert_eq!(table.revoke(&1, Revoke::Now), Err(NotHeld));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NotHeld;
 

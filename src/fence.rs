@@ -44,6 +44,15 @@ pub struct Fence {
 
 impl Fence {
     /// A fence that has admitted nothing.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use leasehold::Fence;
+    ///
+    /// static DISK: Fence = Fence::new();
+    /// assert_eq!(DISK.highest(), None);
+    /// ```
     #[cfg(not(leasehold_loom))]
     #[must_use]
     pub const fn new() -> Self {
@@ -65,6 +74,17 @@ impl Fence {
     ///
     /// [`StaleToken`] if a higher token was admitted before: the caller's lease is over. It must not
     /// do what it was about to do.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use leasehold::{Fence, Token};
+    ///
+    /// let fence = Fence::new();
+    /// fence.admit(Token::new(2).unwrap())?;
+    /// assert!(fence.admit(Token::new(1).unwrap()).is_err());
+    /// # Ok::<(), leasehold::StaleToken>(())
+    /// ```
     #[inline]
     pub fn admit(&self, token: Token) -> Result<(), StaleToken> {
         // Acquire: pairs with the Release of the admission that raised the mark to what is read.
@@ -81,6 +101,19 @@ impl Fence {
     }
 
     /// The highest token admitted, or `None` if none was. Another may be admitted meanwhile.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use leasehold::{Fence, Token};
+    ///
+    /// let fence = Fence::new();
+    /// assert_eq!(fence.highest(), None);
+    /// let token = Token::new(2).unwrap();
+    /// fence.admit(token)?;
+    /// assert_eq!(fence.highest(), Some(token));
+    /// # Ok::<(), leasehold::StaleToken>(())
+    /// ```
     #[must_use]
     pub fn highest(&self) -> Option<Token> {
         // Acquire: as in `admit`.
@@ -133,6 +166,15 @@ struct Inner<T> {
 
 impl<T> Fenced<T> {
     /// A value that any token may write first.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use leasehold::Fenced;
+    ///
+    /// static LEADER: Fenced<Option<u64>> = Fenced::new(None);
+    /// assert_eq!(LEADER.read(|leader| *leader), None);
+    /// ```
     pub const fn new(value: T) -> Self {
         Self { inner: Mutex::new(Inner { highest: None, value }) }
     }
@@ -172,23 +214,62 @@ impl<T> Fenced<T> {
 
     /// Calls `read` with the value. Anyone may read; a reader that decides by what it read must say so
     /// in its own [`write`](Self::write).
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use leasehold::Fenced;
+    ///
+    /// let value = Fenced::new(String::from("old"));
+    /// assert_eq!(value.read(|text| text.len()), 3);
+    /// ```
     pub fn read<R>(&self, read: impl FnOnce(&T) -> R) -> R {
         read(&self.inner.lock().value)
     }
 
     /// The highest token that wrote, or `None` if none did. Another may write meanwhile.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use leasehold::{Fenced, Token};
+    ///
+    /// let value = Fenced::new(0);
+    /// value.write(Token::new(4).unwrap(), |v| *v = 1)?;
+    /// assert_eq!(value.highest(), Token::new(4));
+    /// # Ok::<(), leasehold::StaleToken>(())
+    /// ```
     #[must_use]
     pub fn highest(&self) -> Option<Token> {
         self.inner.lock().highest
     }
 
     /// The value, without the fence.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use leasehold::{Fenced, Token};
+    ///
+    /// let value = Fenced::new(0);
+    /// value.write(Token::new(4).unwrap(), |v| *v = 1)?;
+    /// assert_eq!(value.into_inner(), 1);
+    /// # Ok::<(), leasehold::StaleToken>(())
+    /// ```
     #[must_use]
     pub fn into_inner(self) -> T {
         self.inner.into_inner().value
     }
 
     /// The value, without a token or a lock: nobody else has access to it.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// let mut value = leasehold::Fenced::new(1);
+    /// *value.get_mut() += 1;
+    /// assert_eq!(value.into_inner(), 2);
+    /// ```
     #[must_use]
     pub fn get_mut(&mut self) -> &mut T {
         &mut self.inner.get_mut().value
@@ -215,6 +296,18 @@ impl<T: fmt::Debug> fmt::Debug for Fenced<T> {
 }
 
 /// A higher token came before: the lease of the one offered is over.
+///
+/// # Example
+///
+/// ```
+/// use leasehold::{Fence, StaleToken, Token};
+///
+/// let fence = Fence::new();
+/// fence.admit(Token::new(2).unwrap())?;
+/// let stale = fence.admit(Token::new(1).unwrap()).unwrap_err();
+/// assert_eq!((stale.offered.get(), stale.highest.get()), (1, 2));
+/// # Ok::<(), StaleToken>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StaleToken {

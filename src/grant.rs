@@ -50,18 +50,57 @@ impl Grant {
     }
 
     /// The table that granted it.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use leasehold::{HolderId, LeaseTable};
+    /// use std::time::Duration;
+    ///
+    /// let table: LeaseTable<u64> = LeaseTable::new();
+    /// let me = HolderId::mint();
+    /// let grant = table.try_acquire(&1, me, Duration::from_secs(5))?.into_grant();
+    /// assert_eq!(grant.table(), table.id());
+    /// # Ok::<(), leasehold::AcquireError>(())
+    /// ```
     #[must_use]
     pub fn table(self) -> TableId {
         self.table
     }
 
     /// Its fencing token.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use leasehold::{HolderId, LeaseTable};
+    /// use std::time::Duration;
+    ///
+    /// let table: LeaseTable<u64> = LeaseTable::new();
+    /// let me = HolderId::mint();
+    /// let grant = table.try_acquire(&1, me, Duration::from_secs(5))?.into_grant();
+    /// assert_eq!(grant.token(), table.inspect(&1).unwrap().token);
+    /// # Ok::<(), leasehold::AcquireError>(())
+    /// ```
     #[must_use]
     pub fn token(self) -> Token {
         self.token
     }
 
     /// Who holds it.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use leasehold::{HolderId, LeaseTable};
+    /// use std::time::Duration;
+    ///
+    /// let table: LeaseTable<u64> = LeaseTable::new();
+    /// let me = HolderId::mint();
+    /// let grant = table.try_acquire(&1, me, Duration::from_secs(5))?.into_grant();
+    /// assert_eq!(grant.holder(), me);
+    /// # Ok::<(), leasehold::AcquireError>(())
+    /// ```
     #[must_use]
     pub fn holder(self) -> HolderId {
         self.holder

@@ -30,8 +30,25 @@ impl HolderId {
     /// How many bits an id has.
     pub(crate) const BITS: u32 = 46;
     /// The largest id: 2^46 − 1.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use leasehold::HolderId;
+    ///
+    /// assert!(HolderId::new(HolderId::MAX).is_ok());
+    /// assert!(HolderId::new(HolderId::MAX + 1).is_err());
+    /// ```
     pub const MAX: u64 = (1 << Self::BITS) - 1;
     /// The smallest id that [`mint`](Self::mint) returns: 2^45.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use leasehold::HolderId;
+    ///
+    /// assert!(HolderId::mint().get() >= HolderId::FIRST_MINTED);
+    /// ```
     pub const FIRST_MINTED: u64 = 1 << (Self::BITS - 1);
 
     /// A holder with the caller's own number.
@@ -39,6 +56,16 @@ impl HolderId {
     /// # Errors
     ///
     /// [`InvalidHolder`] if `id` is 0 or above [`HolderId::MAX`].
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use leasehold::{HolderId, InvalidHolder};
+    ///
+    /// assert_eq!(HolderId::new(7)?.get(), 7);
+    /// assert!(HolderId::new(0).is_err()); // 0 is nobody.
+    /// # Ok::<(), InvalidHolder>(())
+    /// ```
     pub const fn new(id: u64) -> Result<Self, InvalidHolder> {
         match NonZeroU64::new(id) {
             Some(id) if id.get() <= Self::MAX => Ok(Self(id)),
@@ -52,6 +79,14 @@ impl HolderId {
     ///
     /// When 2^45 ids were minted, which at a million a second takes a year: an id is for a worker or
     /// an actor, not for a task. A counter that wrapped would make two holders one.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use leasehold::HolderId;
+    ///
+    /// assert_ne!(HolderId::mint(), HolderId::mint());
+    /// ```
     #[must_use]
     pub fn mint() -> Self {
         let n = process::next_holder();
@@ -60,6 +95,15 @@ impl HolderId {
     }
 
     /// The number.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use leasehold::HolderId;
+    ///
+    /// assert_eq!(HolderId::new(7)?.get(), 7);
+    /// # Ok::<(), leasehold::InvalidHolder>(())
+    /// ```
     #[must_use]
     pub const fn get(self) -> u64 {
         self.0.get()
@@ -95,6 +139,15 @@ impl TryFrom<u64> for HolderId {
 }
 
 /// The integer is not a holder's id.
+///
+/// # Example
+///
+/// ```
+/// use leasehold::HolderId;
+///
+/// let error = HolderId::new(u64::MAX).unwrap_err();
+/// assert_eq!(error.id, u64::MAX);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct InvalidHolder {
@@ -135,6 +188,15 @@ pub struct Token(NonZeroU64);
 
 impl Token {
     /// The token with this number, for one that was stored or sent; `None` for 0.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use leasehold::Token;
+    ///
+    /// assert_eq!(Token::new(3).map(Token::get), Some(3));
+    /// assert_eq!(Token::new(0), None);
+    /// ```
     #[must_use]
     pub const fn new(token: u64) -> Option<Self> {
         match NonZeroU64::new(token) {
@@ -144,6 +206,14 @@ impl Token {
     }
 
     /// The number.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use leasehold::Token;
+    ///
+    /// assert_eq!(Token::new(3).unwrap().get(), 3);
+    /// ```
     #[must_use]
     pub const fn get(self) -> u64 {
         self.0.get()
@@ -163,6 +233,16 @@ impl fmt::Display for Token {
 }
 
 /// Which table a [`Grant`](crate::Grant) is of: a number that no other table of this process has.
+///
+/// # Example
+///
+/// ```
+/// use leasehold::LeaseTable;
+///
+/// let (one, two) = (LeaseTable::<u64>::new(), LeaseTable::<u64>::new());
+/// assert_ne!(one.id(), two.id());
+/// assert_eq!(one.id(), one.clone().id());
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct TableId(NonZeroU64);
 
@@ -173,6 +253,14 @@ impl TableId {
     }
 
     /// The number.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use leasehold::LeaseTable;
+    ///
+    /// assert!(LeaseTable::<u64>::new().id().get() > 0);
+    /// ```
     #[must_use]
     pub const fn get(self) -> u64 {
         self.0.get()

@@ -1,10 +1,50 @@
-//! A lock-free, in-process lease table.
+//! A lock-free, in-process lease table: it grants a *holder* a *lease* on a *resource* for a bounded
+//! term, after which the lease ends by itself, whatever became of the holder. Every grant has a *fencing
+//! token*, larger than every earlier one of its resource, by which what the lease protects can refuse
+//! whoever comes late.
+//!
+//! ```
+//! use leasehold::{Fenced, HolderId, LeaseTable};
+//! use std::time::Duration;
+//!
+//! let table: LeaseTable<String> = LeaseTable::new();
+//! let report = Fenced::new(String::new());
+//!
+//! let lease = table.try_acquire("report.pdf", HolderId::mint(), Duration::from_secs(30))?;
+//! report.write(lease.token(), |text| text.push_str("done"))?;
+//! lease.release()?; // Or drop it, or crash: then it lapses.
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # What is not promised
+//!
+//! That a holder stops when its lease is over: one that was suspended goes on as if nothing had happened.
+//! Nothing here can prevent that; a token that is checked makes it harmless. Nor is there a queue, an
+//! event at the end of a lease, or anything between processes. What *is* promised is in the
+//! [guide](docs::guide#what-is-promised).
+//!
+//! # Where things are
+//!
+//! | to | use |
+//! |---|---|
+//! | grant, inspect, revoke, count | [`LeaseTable`], made by its [`Builder`] |
+//! | hold a lease | [`Lease`], [`OwnedLease`]; as a plain value [`Grant`] |
+//! | acquire one resource again and again | [`Resource`] |
+//! | refuse late holders | [`Fence`], [`Fenced`] |
+//! | say who holds | [`HolderId`] |
+//! | choose where time comes from | [`clock`] |
+//! | test with leases | [`ManualClock`], [`testing`] |
+//!
+//! And to read: [how to use it](docs::guide), [its limits](docs::limits),
+//! [what it costs](docs::performance), [why it is right](docs::protocol), and
+//! [its memory orderings](docs::orderings).
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod arena;
 mod at;
 pub mod clock;
 mod directory;
+pub mod docs;
 mod error;
 mod fence;
 mod grant;
@@ -41,3 +81,8 @@ pub use table::{
     BuildError, Builder, DefaultHashBuilder, DefaultHasher, Iter, Key, LeaseInfo, LeaseTable,
     Revoke,
 };
+
+/// Its examples are tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

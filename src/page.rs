@@ -192,7 +192,7 @@ impl<K> Page<K> {
     /// The clock's tick at a tick of the page.
     #[inline]
     pub(crate) fn clock_tick(&self, tick: u64) -> u64 {
-        // Acquire: as above.
+        // Acquire: as in `time`, though only pages that cannot begin another life are asked.
         self.base.load(Ordering::Acquire).wrapping_add(tick)
     }
 
@@ -214,7 +214,7 @@ impl<K> Page<K> {
     }
 
     pub(crate) fn top(&self) -> u64 {
-        // Relaxed: see `raise_top`.
+        // Relaxed: the words that were stored after it was raised are seen before; see `raise_top`.
         self.top.load(Ordering::Relaxed)
     }
 

@@ -56,6 +56,17 @@ impl<K: Key, S: BuildHasher, C: Clock> Resource<K, S, C> {
     }
 
     /// The resource's key.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use leasehold::LeaseTable;
+    ///
+    /// let table: LeaseTable<String> = LeaseTable::new();
+    /// let printer = table.resource("printer")?;
+    /// assert_eq!(printer.key(), "printer");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn key(&self) -> &K {
         &self.key
@@ -70,6 +81,19 @@ impl<K: Key, S: BuildHasher, C: Clock> Resource<K, S, C> {
     /// # Panics
     ///
     /// As there.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use leasehold::{HolderId, LeaseTable};
+    /// use std::time::Duration;
+    ///
+    /// let table: LeaseTable<String> = LeaseTable::new();
+    /// let printer = table.resource("printer")?;
+    /// let lease = printer.try_acquire(HolderId::mint(), Duration::from_secs(1))?;
+    /// assert_eq!(table.inspect("printer").unwrap().token, lease.token());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[inline]
     pub fn try_acquire(
         &self,
@@ -88,6 +112,20 @@ impl<K: Key, S: BuildHasher, C: Clock> Resource<K, S, C> {
     /// # Panics
     ///
     /// As there.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use leasehold::{HolderId, LeaseTable};
+    /// use std::time::Duration;
+    ///
+    /// let table: LeaseTable<String> = LeaseTable::new();
+    /// let printer = table.resource("printer")?;
+    /// let lease = printer.try_acquire_owned(HolderId::mint(), Duration::from_secs(1))?;
+    /// drop((printer, table));
+    /// assert!(lease.check().is_ok());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn try_acquire_owned(
         &self,
         holder: HolderId,
@@ -98,6 +136,20 @@ impl<K: Key, S: BuildHasher, C: Clock> Resource<K, S, C> {
     }
 
     /// As [`LeaseTable::inspect`](crate::LeaseTable::inspect).
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use leasehold::{HolderId, LeaseTable};
+    /// use std::time::Duration;
+    ///
+    /// let table: LeaseTable<String> = LeaseTable::new();
+    /// let printer = table.resource("printer")?;
+    /// assert!(printer.inspect().is_none());
+    /// let lease = printer.try_acquire(HolderId::mint(), Duration::from_secs(1))?;
+    /// assert_eq!(printer.inspect().unwrap().token, lease.token());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn inspect(&self) -> Option<LeaseInfo> {
         self.core.inspect(&self.key)
@@ -108,6 +160,20 @@ impl<K: Key, S: BuildHasher, C: Clock> Resource<K, S, C> {
     /// # Errors
     ///
     /// As there.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use leasehold::{HolderId, LeaseTable, Revoke};
+    /// use std::time::Duration;
+    ///
+    /// let table: LeaseTable<String> = LeaseTable::new();
+    /// let printer = table.resource("printer")?;
+    /// let lease = printer.try_acquire(HolderId::mint(), Duration::from_secs(1))?;
+    /// printer.revoke(Revoke::Now)?;
+    /// assert!(lease.check().is_err());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn revoke(&self, how: Revoke) -> Result<LeaseInfo, NotHeld> {
         self.core.revoke(&self.key, how)
     }

@@ -32,7 +32,7 @@ impl Room {
     /// As many resources fewer are known.
     pub(crate) fn release(&self, slots: u64) {
         if self.is_bounded() && slots > 0 {
-            // Relaxed: as above.
+            // Relaxed: only the sum counts, as in `reserve`.
             self.known.fetch_sub(slots, Ordering::Relaxed);
         }
     }

@@ -108,7 +108,7 @@ impl<K> Shard<K> {
 
     /// How deep a page may lie.
     pub(crate) fn depth_limit(&self) -> u32 {
-        // Relaxed: as above.
+        // Relaxed: a limit that is a little late does no harm.
         let pages = self.pages.load(Ordering::Relaxed);
         (pages.ilog2() + DEPTH_SLACK).min(DEPTH_MAX)
     }
@@ -128,7 +128,7 @@ impl<K> Shard<K> {
 
     #[cfg(all(test, not(leasehold_loom)))]
     pub(crate) fn set_incarnations(&self, last: u64) {
-        // Relaxed: a test's only thread.
+        // Relaxed: the test has only one thread.
         self.incarnations.store(last, Ordering::Relaxed);
     }
 

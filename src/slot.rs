@@ -174,7 +174,7 @@ impl<K> Slot<K> {
 
     /// Changes the identity of a claimed slot.
     pub(crate) fn write_identity(&self, identity: u64) {
-        // Release: as above.
+        // Release: as in `write_key`, which wrote the one that it replaces.
         self.identity.store(identity, Ordering::Release);
     }
 

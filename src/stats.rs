@@ -164,7 +164,7 @@ impl Striped {
     fn sum(&self, event: Event) -> u64 {
         let own = self.own.iter().map(|stripe| &stripe.counters);
         let all = own.chain(self.shared.iter().map(|shared| &**shared));
-        // Relaxed: as above.
+        // Relaxed: a figure for people, as of no one moment.
         all.map(|counters| counters[event as usize].load(Ordering::Relaxed)).sum()
     }
 

@@ -82,7 +82,7 @@ pub(crate) mod process {
 
     /// The next number of a table, from 0.
     pub(crate) fn next_table() -> u64 {
-        // Relaxed: as above.
+        // Relaxed: as above, only that no two are equal matters.
         TABLES.fetch_add(1, Ordering::Relaxed)
     }
 }

@@ -73,6 +73,7 @@ mod modelled {
         static ref NEXT: super::AtomicU64 = super::AtomicU64::new(0);
     }
     loom::thread_local! {
+        // Relaxed: only that no two get one number matters.
         static NUMBER: usize = NEXT.fetch_add(1, super::Ordering::Relaxed) as usize;
     }
 

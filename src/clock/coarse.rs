@@ -59,10 +59,34 @@ pub struct CoarseClock {
 
 impl CoarseClock {
     /// The shortest period, 100 µs: a thread that sleeps less than that hardly sleeps.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use leasehold::CoarseClock;
+    ///
+    /// assert!(CoarseClock::with_period(CoarseClock::PERIOD_MIN / 2).is_err());
+    /// ```
     pub const PERIOD_MIN: Duration = Duration::from_micros(100);
     /// The longest period, 1 s.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use leasehold::CoarseClock;
+    ///
+    /// assert!(CoarseClock::with_period(CoarseClock::PERIOD_MAX * 2).is_err());
+    /// ```
     pub const PERIOD_MAX: Duration = TickRate::TICK_MAX;
     /// The period of [`CoarseClock::new`], 1 ms.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use leasehold::CoarseClock;
+    ///
+    /// assert!(CoarseClock::PERIOD_DEFAULT > CoarseClock::PERIOD_MIN);
+    /// ```
     pub const PERIOD_DEFAULT: Duration = Duration::from_millis(1);
 
     /// A clock with ticks of 1 ms, and its thread.
@@ -70,6 +94,16 @@ impl CoarseClock {
     /// # Errors
     ///
     /// [`CoarseClockError::Thread`] if the system starts no thread.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use leasehold::{Clock, CoarseClock};
+    ///
+    /// let clock = CoarseClock::new()?;
+    /// assert_eq!(clock.rate().duration_floor(1), CoarseClock::PERIOD_DEFAULT);
+    /// # Ok::<(), leasehold::CoarseClockError>(())
+    /// ```
     pub fn new() -> Result<Self, CoarseClockError> {
         Self::with_period(Self::PERIOD_DEFAULT)
     }
@@ -80,6 +114,17 @@ impl CoarseClock {
     ///
     /// [`CoarseClockError::Period`] if `period` is not within [`PERIOD_MIN`](Self::PERIOD_MIN) and
     /// [`PERIOD_MAX`](Self::PERIOD_MAX); [`CoarseClockError::Thread`] if the system starts no thread.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use leasehold::{CoarseClock, CoarseClockError};
+    /// use std::time::Duration;
+    ///
+    /// let requested = Duration::from_secs(2);
+    /// let refused = CoarseClock::with_period(requested).unwrap_err();
+    /// assert_eq!(refused, CoarseClockError::Period { requested });
+    /// ```
     pub fn with_period(period: Duration) -> Result<Self, CoarseClockError> {
         let refused = CoarseClockError::Period { requested: period };
         if !(Self::PERIOD_MIN..=Self::PERIOD_MAX).contains(&period) {
@@ -165,6 +210,16 @@ impl Drop for Stopper {
 }
 
 /// No [`CoarseClock`] was made.
+///
+/// # Example
+///
+/// ```
+/// use leasehold::CoarseClock;
+/// use std::time::Duration;
+///
+/// let error = CoarseClock::with_period(Duration::ZERO).unwrap_err();
+/// assert!(error.to_string().contains("choose a period"));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CoarseClockError {

@@ -42,9 +42,26 @@ const RATE: TickRate = match TickRate::from_nanos(1000) {
 
 impl ManualClock {
     /// The tick at which [`ManualClock::new`] starts: an hour, which is room for stepping back.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use leasehold::{Clock, ManualClock};
+    ///
+    /// assert_eq!(ManualClock::new().now(), ManualClock::START);
+    /// ```
     pub const START: u64 = 3_600_000_000;
 
     /// A clock at tick [`START`](Self::START).
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use leasehold::{Clock, ManualClock};
+    ///
+    /// let clock = ManualClock::new();
+    /// assert_eq!(clock.now(), clock.now()); // It stands still.
+    /// ```
     #[must_use]
     pub fn new() -> Self {
         Self::starting_at(Self::START)
@@ -85,6 +102,16 @@ impl ManualClock {
     }
 
     /// Moves the time forward by `ticks`.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use leasehold::{Clock, ManualClock};
+    ///
+    /// let clock = ManualClock::starting_at(10);
+    /// clock.advance_ticks(5);
+    /// assert_eq!(clock.now(), 15);
+    /// ```
     pub fn advance_ticks(&self, ticks: u64) {
         self.update(|now| now.saturating_add(ticks));
     }
@@ -122,6 +149,16 @@ impl ManualClock {
     }
 
     /// Moves the time back by `ticks`.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use leasehold::{Clock, ManualClock};
+    ///
+    /// let clock = ManualClock::starting_at(10);
+    /// clock.step_back_ticks(25);
+    /// assert_eq!(clock.now(), 0);
+    /// ```
     pub fn step_back_ticks(&self, ticks: u64) {
         self.update(|now| now.saturating_sub(ticks));
     }
@@ -193,6 +230,19 @@ thread_local! {
 
 /// This thread reads manual clocks shifted, until this is dropped. See
 /// [`ManualClock::skew_this_thread`].
+///
+/// # Example
+///
+/// ```
+/// use leasehold::{Clock, ManualClock};
+///
+/// let clock = ManualClock::starting_at(100);
+/// {
+///     let _ahead = ManualClock::skew_this_thread(7);
+///     assert_eq!(clock.now(), 107);
+/// }
+/// assert_eq!(clock.now(), 100);
+/// ```
 #[derive(Debug)]
 #[must_use = "the skew ends when this is dropped"]
 pub struct Skew {

@@ -51,6 +51,15 @@ impl QuantaClock {
     /// A clock on the best counter of this machine.
     ///
     /// The first call in a process calibrates, which takes up to 200 ms.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use leasehold::{Clock, QuantaClock};
+    ///
+    /// let clock = QuantaClock::new();
+    /// assert!(clock.now() < 1 << 63);
+    /// ```
     #[must_use]
     pub fn new() -> Self {
         let counter = ::quanta::Clock::new();

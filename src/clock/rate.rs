@@ -60,8 +60,26 @@ pub struct TickRate {
 
 impl TickRate {
     /// The shortest tick.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use leasehold::TickRate;
+    ///
+    /// assert_eq!(TickRate::from_nanos(1)?.duration_floor(1), TickRate::TICK_MIN);
+    /// # Ok::<(), leasehold::InvalidRate>(())
+    /// ```
     pub const TICK_MIN: Duration = Duration::from_nanos(1);
     /// The longest tick.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use leasehold::TickRate;
+    ///
+    /// assert_eq!(TickRate::from_nanos(1_000_000_000)?.duration_floor(1), TickRate::TICK_MAX);
+    /// # Ok::<(), leasehold::InvalidRate>(())
+    /// ```
     pub const TICK_MAX: Duration = Duration::from_secs(1);
 
     /// A tick of a whole number of nanoseconds.
@@ -69,6 +87,15 @@ impl TickRate {
     /// # Errors
     ///
     /// [`InvalidRate`] if `nanos` is 0 or above 1 000 000 000.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use leasehold::{InvalidRate, TickRate};
+    ///
+    /// assert!(TickRate::from_nanos(1_000).is_ok());
+    /// assert!(matches!(TickRate::from_nanos(0), Err(InvalidRate::TooFine { .. })));
+    /// ```
     pub const fn from_nanos(nanos: u64) -> Result<Self, InvalidRate> {
         Self::from_ratio(nanos, 0)
     }
@@ -187,6 +214,17 @@ impl TickRate {
 
     /// How long `ticks` last, rounded up to a nanosecond: at most 1 ns more than
     /// [`duration_floor`](Self::duration_floor), where there is an example.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use leasehold::TickRate;
+    /// use std::time::Duration;
+    ///
+    /// let rate = TickRate::from_ratio(3, 1)?; // 1.5 ns
+    /// assert_eq!(rate.duration_ceil(1), Duration::from_nanos(2));
+    /// # Ok::<(), leasehold::InvalidRate>(())
+    /// ```
     #[inline]
     #[must_use]
     pub fn duration_ceil(self, ticks: u64) -> Duration {
@@ -219,6 +257,16 @@ impl fmt::Debug for TickRate {
 }
 
 /// The clock's rate is outside what a [`TickRate`] holds.
+///
+/// # Example
+///
+/// ```
+/// use leasehold::{InvalidRate, TickRate};
+///
+/// let error = TickRate::from_nanos(2_000_000_000).unwrap_err();
+/// assert!(matches!(error, InvalidRate::TooCoarse { .. }));
+/// assert!(error.to_string().ends_with("use a finer clock"));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum InvalidRate {

@@ -44,6 +44,15 @@ const RATE: TickRate = match TickRate::from_nanos(1 << TICK_LOG2) {
 
 impl StdClock {
     /// A clock whose tick 0 is now.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use leasehold::{Clock, StdClock};
+    ///
+    /// let clock = StdClock::new();
+    /// assert!(clock.now() < clock.rate().ticks_floor(std::time::Duration::from_secs(60)));
+    /// ```
     #[must_use]
     pub fn new() -> Self {
         Self { origin: Instant::now() }

@@ -64,6 +64,16 @@ pub struct Builder<K, S = DefaultHashBuilder, C = QuantaClock> {
 }
 
 /// Settings that make no table.
+///
+/// # Example
+///
+/// ```
+/// use leasehold::{BuildError, LeaseTable};
+///
+/// let error = LeaseTable::<u64>::builder().shards(3).build().unwrap_err();
+/// assert_eq!(error, BuildError::Shards { shards: 3 });
+/// assert!(error.to_string().contains("power of two"));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum BuildError {
@@ -124,6 +134,16 @@ impl<K: Key> Builder<K> {
 impl<K: Key, S: BuildHasher, C: Clock> Builder<K, S, C> {
     /// Room for about this many resources from the start: the table then hardly grows up to there (some
     /// pages still split, as keys do not spread evenly). Default: 0, which is a page a shard.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use leasehold::LeaseTable;
+    ///
+    /// let table = LeaseTable::<u64>::builder().capacity(1_000_000).build()?;
+    /// assert!(table.memory_bytes() > 24 * 1_000_000);
+    /// # Ok::<(), leasehold::BuildError>(())
+    /// ```
     pub fn capacity(mut self, resources: usize) -> Self {
         self.capacity = resources;
         self
@@ -135,6 +155,22 @@ impl<K: Key, S: BuildHasher, C: Clock> Builder<K, S, C> {
     ///
     /// A bounded table counts its resources in one place, which every first acquisition of a resource
     /// goes through. A refusal looks through the table for idle resources first.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use leasehold::{AcquireError, HolderId, LeaseTable};
+    /// use std::time::Duration;
+    ///
+    /// let table = LeaseTable::<u64>::builder().capacity_max(1).build()?;
+    /// let (me, term) = (HolderId::mint(), Duration::from_secs(1));
+    /// let lease = table.try_acquire(&1, me, term)?;
+    /// let refused = table.try_acquire(&2, me, term).unwrap_err();
+    /// assert_eq!(refused, AcquireError::Full { capacity_max: 1 });
+    /// drop(lease);
+    /// assert!(table.try_acquire(&2, me, term).is_ok());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn capacity_max(mut self, resources: usize) -> Self {
         self.capacity_max = Some(resources);
         self
@@ -144,6 +180,15 @@ impl<K: Key, S: BuildHasher, C: Clock> Builder<K, S, C> {
     ///
     /// Shards spread what first acquisitions write to. Acquisitions of known resources write to no
     /// line that others' resources share but a neighbour's.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use leasehold::LeaseTable;
+    ///
+    /// assert!(LeaseTable::<u64>::builder().shards(64).build().is_ok());
+    /// assert!(LeaseTable::<u64>::builder().shards(48).build().is_err());
+    /// ```
     pub fn shards(mut self, shards: usize) -> Self {
         self.shards = Some(shards);
         self
@@ -154,6 +199,20 @@ impl<K: Key, S: BuildHasher, C: Clock> Builder<K, S, C> {
     ///
     /// Every term must be longer than the pauses that its holder may suffer, and short enough to wait
     /// for when it crashed: a bound here catches mistakes of units.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use leasehold::{AcquireError, HolderId, LeaseTable};
+    /// use std::time::Duration;
+    ///
+    /// let max = Duration::from_secs(60);
+    /// let table = LeaseTable::<u64>::builder().term_max(max).build()?;
+    /// let requested = Duration::from_secs(60_000); // Milliseconds were meant.
+    /// let refused = table.try_acquire(&1, HolderId::mint(), requested).unwrap_err();
+    /// assert_eq!(refused, AcquireError::TermTooLong { requested, max });
+    /// # Ok::<(), leasehold::BuildError>(())
+    /// ```
     pub fn term_max(mut self, term: Duration) -> Self {
         self.term_max = Some(term);
         self
@@ -163,18 +222,52 @@ impl<K: Key, S: BuildHasher, C: Clock> Builder<K, S, C> {
     /// forgotten to make room. Default: ten seconds. At most 2^39 ticks.
     ///
     /// To forget is never wrong, as tokens go on rising. It costs the next acquirer an insertion.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use leasehold::LeaseTable;
+    /// use std::time::Duration;
+    ///
+    /// let table = LeaseTable::<u64>::builder().retention(Duration::from_secs(3600)).build()?;
+    /// # let _ = table;
+    /// # Ok::<(), leasehold::BuildError>(())
+    /// ```
     pub fn retention(mut self, retention: Duration) -> Self {
         self.retention = retention;
         self
     }
 
     /// Another hasher. It need not be strong (bits are mixed), but keys with equal hashes share a page.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use leasehold::LeaseTable;
+    /// use std::hash::RandomState;
+    ///
+    /// let table = LeaseTable::<String>::builder().hasher(RandomState::new()).build()?;
+    /// assert!(table.inspect("anything").is_none());
+    /// # Ok::<(), leasehold::BuildError>(())
+    /// ```
     pub fn hasher<S2: BuildHasher>(self, hasher: S2) -> Builder<K, S2, C> {
         let Self { capacity, capacity_max, shards, term_max, retention, clock, key, .. } = self;
         Builder { capacity, capacity_max, shards, term_max, retention, hasher, clock, key }
     }
 
     /// Another clock.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use leasehold::{Clock, LeaseTable, ManualClock};
+    ///
+    /// let clock = ManualClock::new();
+    /// let table = LeaseTable::<u64>::builder().clock(clock.clone()).build()?;
+    /// clock.advance_ticks(5);
+    /// assert_eq!(table.clock().now(), clock.now());
+    /// # Ok::<(), leasehold::BuildError>(())
+    /// ```
     pub fn clock<C2: Clock>(self, clock: C2) -> Builder<K, S, C2> {
         let Self { capacity, capacity_max, shards, term_max, retention, hasher, key, .. } = self;
         Builder { capacity, capacity_max, shards, term_max, retention, hasher, clock, key }
@@ -185,6 +278,16 @@ impl<K: Key, S: BuildHasher, C: Clock> Builder<K, S, C> {
     /// # Errors
     ///
     /// [`BuildError`] names the setting that is out of range, or the two that contradict each other.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use leasehold::{BuildError, LeaseTable};
+    ///
+    /// let builder = LeaseTable::<u64>::builder().capacity(10);
+    /// assert!(builder.clone().build().is_ok());
+    /// assert_eq!(builder.capacity_max(0).build().unwrap_err(), BuildError::CapacityMaxZero);
+    /// ```
     pub fn build(self) -> Result<LeaseTable<K, S, C>, BuildError> {
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         let shards = self.checked_shards(processors)?;

@@ -143,7 +143,7 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
         let ctx = self.ctx(want.now, pinned);
         let found = self.find_or_insert(spot.hash, key, &ctx)?;
         spot.at.store(At::new(found.page, found.index));
-        // Relaxed: as above.
+        // Relaxed: only compared, and read one by one; see `Spot`.
         spot.identity.store(found.page.slot(found.index).identity(), Ordering::Relaxed);
         // The term counts from the grant, not from before a page was replaced or a key was cloned.
         want.now = self.clock.now();

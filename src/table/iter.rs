@@ -34,6 +34,21 @@ impl<K> Shard<K> {
 ///
 /// A lease that is live all the while is returned exactly once; one that begins or ends meanwhile may
 /// or may not be. Nothing is locked: whoever iterates holds up nobody.
+///
+/// # Example
+///
+/// ```
+/// use leasehold::{HolderId, LeaseTable};
+/// use std::time::Duration;
+///
+/// let table: LeaseTable<u64> = LeaseTable::new();
+/// let (me, term) = (HolderId::mint(), Duration::from_secs(5));
+/// let leases: Vec<_> = (0..3).map(|key| table.try_acquire(&key, me, term)).collect();
+/// let mut keys: Vec<u64> = table.iter().map(|(key, _)| key).collect();
+/// keys.sort();
+/// assert_eq!(keys, [0, 1, 2]);
+/// # drop(leases);
+/// ```
 #[must_use = "iterators are lazy"]
 pub struct Iter<K, S, C> {
     core: Arc<Core<K, S, C>>,

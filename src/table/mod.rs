@@ -8,20 +8,21 @@ use core::time::Duration;
 use crate::clock::{Clock, QuantaClock};
 use crate::error::{AcquireError, Lost, NotHeld, RenewError};
 use crate::grant::Grant;
-use crate::id::{HolderId, TableId, Token};
+use crate::id::{HolderId, Token};
 use crate::lease::{Lease, OwnedLease};
 use crate::resource::Resource;
-use crate::stats::Stats;
 use crate::sync::std_arc::Arc;
-use crate::word::Word;
 
 mod builder;
 mod by_value;
 pub(crate) mod handle;
+mod hasher;
 mod iter;
 pub(crate) mod shared;
+mod whole;
 
 pub use builder::{BuildError, Builder};
+pub use hasher::{DefaultHashBuilder, DefaultHasher};
 pub use iter::Iter;
 
 use self::shared::Core;
@@ -30,80 +31,35 @@ use self::shared::Core;
 ///
 /// A key is cloned when it is first put into the table, and when its page is replaced: cheap clones
 /// (integers, `Arc<str>`) make growth cheap.
+///
+/// # Example
+///
+/// ```
+/// fn assert_key<K: leasehold::Key>() {}
+///
+/// assert_key::<u64>();
+/// assert_key::<std::path::PathBuf>();
+/// assert_key::<(u32, std::sync::Arc<str>)>();
+/// ```
 pub trait Key: Hash + Eq + Clone + Send + Sync + 'static {}
 
 impl<K: Hash + Eq + Clone + Send + Sync + 'static> Key for K {}
 
-/// The default hasher: fast, and seeded at random for each process and table.
-///
-/// It resists accidents, not an attacker who can observe the table and choose keys: who has such
-/// users gives the builder another, `std`'s `RandomState` for instance. What such keys can cost is
-/// bounded all the same: see [`Crowded`](AcquireError::Crowded).
-#[derive(Clone, Debug, Default)]
-pub struct DefaultHashBuilder(foldhash::fast::RandomState);
-
-impl BuildHasher for DefaultHashBuilder {
-    type Hasher = DefaultHasher;
-
-    #[inline]
-    fn build_hasher(&self) -> DefaultHasher {
-        DefaultHasher(self.0.build_hasher())
-    }
-}
-
-/// The hasher of [`DefaultHashBuilder`].
-#[derive(Clone)]
-pub struct DefaultHasher(foldhash::fast::FoldHasher<'static>);
-
-impl std::hash::Hasher for DefaultHasher {
-    #[inline]
-    fn finish(&self) -> u64 {
-        self.0.finish()
-    }
-
-    #[inline]
-    fn write(&mut self, bytes: &[u8]) {
-        self.0.write(bytes);
-    }
-
-    #[inline]
-    fn write_u8(&mut self, i: u8) {
-        self.0.write_u8(i);
-    }
-
-    #[inline]
-    fn write_u16(&mut self, i: u16) {
-        self.0.write_u16(i);
-    }
-
-    #[inline]
-    fn write_u32(&mut self, i: u32) {
-        self.0.write_u32(i);
-    }
-
-    #[inline]
-    fn write_u64(&mut self, i: u64) {
-        self.0.write_u64(i);
-    }
-
-    #[inline]
-    fn write_u128(&mut self, i: u128) {
-        self.0.write_u128(i);
-    }
-
-    #[inline]
-    fn write_usize(&mut self, i: usize) {
-        self.0.write_usize(i);
-    }
-}
-
-impl fmt::Debug for DefaultHasher {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("DefaultHasher").finish_non_exhaustive()
-    }
-}
-
 /// A live lease, as one look at the table found it.
+///
+/// # Example
+///
+/// ```
+/// use leasehold::{HolderId, LeaseTable};
+/// use std::time::Duration;
+///
+/// let table: LeaseTable<u64> = LeaseTable::new();
+/// let lease = table.try_acquire(&1, HolderId::mint(), Duration::from_secs(5))?;
+/// let info = table.inspect(&1).unwrap();
+/// assert_eq!((info.holder, info.token), (Some(lease.holder()), lease.token()));
+/// assert!(!info.closing);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LeaseInfo {
@@ -119,6 +75,21 @@ pub struct LeaseInfo {
 
 /// How a lease is revoked. Either way its holder may not know yet, and may act on: what it protects
 /// must check tokens.
+///
+/// # Example
+///
+/// ```
+/// use leasehold::{HolderId, LeaseTable, Revoke};
+/// use std::time::Duration;
+///
+/// let table: LeaseTable<u64> = LeaseTable::new();
+/// let lease = table.try_acquire(&1, HolderId::mint(), Duration::from_secs(5))?;
+/// let closing = table.revoke(&1, Revoke::After(Duration::from_secs(1)))?;
+/// assert!(closing.closing && lease.check().is_ok());
+/// table.revoke(&1, Revoke::Now)?;
+/// assert!(lease.check().is_err());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Revoke {
     /// The lease is over; the next acquirer is granted.
@@ -174,12 +145,31 @@ impl<K: Key> LeaseTable<K> {
     /// # Panics
     ///
     /// Only if a clock was made whose ticks are longer than a term can be: the default one's are not.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use leasehold::LeaseTable;
+    ///
+    /// let table: LeaseTable<String> = LeaseTable::new();
+    /// assert!(table.is_empty());
+    /// ```
     #[must_use]
     pub fn new() -> Self {
         Self::builder().build().expect("the default settings are valid")
     }
 
     /// Settings, all with defaults.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use leasehold::LeaseTable;
+    ///
+    /// let table = LeaseTable::<String>::builder().capacity(10_000).build()?;
+    /// assert!(table.is_empty());
+    /// # Ok::<(), leasehold::BuildError>(())
+    /// ```
     pub fn builder() -> Builder<K> {
         Builder::new()
     }
@@ -215,6 +205,21 @@ impl<K: Key, S: BuildHasher, C: Clock> LeaseTable<K, S, C> {
     ///
     /// If the key's `Hash`, `Eq` or `Clone` does, or the `Drop` of one that was left behind; the table
     /// goes on.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use leasehold::{HolderId, LeaseTable};
+    /// use std::time::Duration;
+    ///
+    /// let table: LeaseTable<String> = LeaseTable::new();
+    /// let (me, term) = (HolderId::mint(), Duration::from_secs(5));
+    /// let first = table.try_acquire("job", me, term)?;
+    /// let second = table.try_acquire("job", me, term)?; // Asked again: granted anew.
+    /// assert!(second.token() > first.token());
+    /// assert!(first.check().is_err() && second.check().is_ok());
+    /// # Ok::<(), leasehold::AcquireError>(())
+    /// ```
     #[inline]
     pub fn try_acquire<Q>(
         &self,
@@ -238,6 +243,19 @@ impl<K: Key, S: BuildHasher, C: Clock> LeaseTable<K, S, C> {
     /// # Panics
     ///
     /// As there.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use leasehold::{HolderId, LeaseTable};
+    /// use std::time::Duration;
+    ///
+    /// let table: LeaseTable<u64> = LeaseTable::new();
+    /// let lease = table.try_acquire_owned(&1, HolderId::mint(), Duration::from_secs(5))?;
+    /// drop(table); // The lease keeps it.
+    /// assert!(lease.check().is_ok());
+    /// # Ok::<(), leasehold::AcquireError>(())
+    /// ```
     pub fn try_acquire_owned<Q>(
         &self,
         key: &Q,
@@ -263,6 +281,18 @@ impl<K: Key, S: BuildHasher, C: Clock> LeaseTable<K, S, C> {
     /// # Panics
     ///
     /// As [`try_acquire`](Self::try_acquire).
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use leasehold::LeaseTable;
+    ///
+    /// let table: LeaseTable<String> = LeaseTable::new();
+    /// let printer = table.resource("printer")?;
+    /// assert_eq!(printer.key(), "printer");
+    /// assert_eq!((table.resources(), table.len()), (1, 0));
+    /// # Ok::<(), leasehold::AcquireError>(())
+    /// ```
     pub fn resource<Q>(&self, key: &Q) -> Result<Resource<K, S, C>, AcquireError>
     where
         K: Borrow<Q>,
@@ -272,6 +302,20 @@ impl<K: Key, S: BuildHasher, C: Clock> LeaseTable<K, S, C> {
     }
 
     /// The live lease of a resource; `None` if nobody holds one that is valid now.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use leasehold::{HolderId, LeaseTable};
+    /// use std::time::Duration;
+    ///
+    /// let table: LeaseTable<u64> = LeaseTable::new();
+    /// let lease = table.try_acquire(&1, HolderId::mint(), Duration::from_secs(5))?;
+    /// assert_eq!(table.inspect(&1).unwrap().holder, Some(lease.holder()));
+    /// drop(lease);
+    /// assert!(table.inspect(&1).is_none());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn inspect<Q>(&self, key: &Q) -> Option<LeaseInfo>
     where
@@ -315,6 +359,19 @@ impl<K: Key, S: BuildHasher, C: Clock> LeaseTable<K, S, C> {
     /// # Errors
     ///
     /// As there; [`Lost::ForeignTable`] if another table granted it.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use leasehold::{HolderId, LeaseTable};
+    /// use std::time::Duration;
+    ///
+    /// let table: LeaseTable<u64> = LeaseTable::new();
+    /// let grant = table.try_acquire(&1, HolderId::mint(), Duration::from_secs(5))?.into_grant();
+    /// table.renew(grant, Duration::from_secs(10))?;
+    /// assert!(table.inspect(&1).unwrap().remaining > Duration::from_secs(6));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn renew(&self, grant: Grant, term: Duration) -> Result<(), RenewError> {
         self.expect_own(grant)?;
         let ticks = self.core.renewal_ticks(term)?;
@@ -326,6 +383,19 @@ impl<K: Key, S: BuildHasher, C: Clock> LeaseTable<K, S, C> {
     /// # Errors
     ///
     /// As there; [`Lost::ForeignTable`] if another table granted it.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use leasehold::{HolderId, LeaseTable, Lost};
+    /// use std::time::Duration;
+    ///
+    /// let table: LeaseTable<u64> = LeaseTable::new();
+    /// let grant = table.try_acquire(&1, HolderId::mint(), Duration::from_secs(5))?.into_grant();
+    /// table.release(grant)?;
+    /// assert_eq!(table.release(grant), Err(Lost::Released));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn release(&self, grant: Grant) -> Result<(), Lost> {
         self.expect_own(grant)?;
         self.core.release_slow(grant.name())
@@ -336,6 +406,20 @@ impl<K: Key, S: BuildHasher, C: Clock> LeaseTable<K, S, C> {
     /// # Errors
     ///
     /// As there; [`Lost::ForeignTable`] if another table granted it.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use leasehold::{HolderId, LeaseTable, Lost};
+    /// use std::time::Duration;
+    ///
+    /// let table: LeaseTable<u64> = LeaseTable::new();
+    /// let grant = table.try_acquire(&1, HolderId::mint(), Duration::from_secs(5))?.into_grant();
+    /// assert_eq!(table.check(grant), Ok(grant.token()));
+    /// let other: LeaseTable<u64> = LeaseTable::new();
+    /// assert_eq!(other.check(grant), Err(Lost::ForeignTable));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn check(&self, grant: Grant) -> Result<Token, Lost> {
         self.expect_own(grant)?;
         self.core.check_slow(grant.name(), None).map(|_| grant.token())
@@ -343,73 +427,6 @@ impl<K: Key, S: BuildHasher, C: Clock> LeaseTable<K, S, C> {
 
     fn expect_own(&self, grant: Grant) -> Result<(), Lost> {
         if grant.table() == self.core.id { Ok(()) } else { Err(Lost::ForeignTable) }
-    }
-
-    /// The leases that are live, with their keys cloned. See [`Iter`] for what one sees while others
-    /// go on.
-    pub fn iter(&self) -> Iter<K, S, C> {
-        Iter::new(self.core.clone())
-    }
-
-    /// How many leases are live. It looks at every slot of the table.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.core.count(Word::is_valid)
-    }
-
-    /// Whether no lease is live. It may look at every slot of the table.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// How many resources the table knows, held or not. It looks at every slot.
-    #[must_use]
-    pub fn resources(&self) -> usize {
-        self.core.count(|word, _| word.is_published() && !word.is_dead())
-    }
-
-    /// How much memory the table's pages and directories take, in bytes; not what keys own.
-    #[must_use]
-    pub fn memory_bytes(&self) -> usize {
-        let of_shard =
-            |shard: &crate::shard::Shard<K>| shard.arena.bytes() as usize + shard.directory.bytes();
-        self.core.shards.iter().map(|shard| of_shard(shard) + size_of_val(shard)).sum()
-    }
-
-    /// What happened so far.
-    #[must_use]
-    pub fn stats(&self) -> Stats {
-        self.core.stats.snapshot()
-    }
-
-    /// This table's number, which its [`Grant`]s carry.
-    #[must_use]
-    pub fn id(&self) -> TableId {
-        self.core.id
-    }
-
-    /// The clock by which it decides.
-    #[must_use]
-    pub fn clock(&self) -> &C {
-        &self.core.clock
-    }
-
-    /// Gives a holder a label for people, replacing an earlier one. It is kept until the table goes or
-    /// [`unlabel`](Self::unlabel): label workers, not tasks.
-    pub fn label(&self, holder: HolderId, label: impl Into<Arc<str>>) {
-        self.core.labels.write().insert(holder, label.into());
-    }
-
-    /// Removes a holder's label, and returns it.
-    pub fn unlabel(&self, holder: HolderId) -> Option<Arc<str>> {
-        self.core.labels.write().remove(&holder)
-    }
-
-    /// A holder's label.
-    #[must_use]
-    pub fn label_of(&self, holder: HolderId) -> Option<Arc<str>> {
-        self.core.labels.read().get(&holder).cloned()
     }
 }
 

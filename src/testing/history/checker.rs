@@ -11,6 +11,20 @@ use super::violation::Violation;
 /// A history of *n* events takes O(*n* log *n*): about a second for a million.
 ///
 /// For an example see [`Recorder`](super::Recorder).
+///
+/// # Example
+///
+/// ```
+/// use leasehold::testing::history::{Checker, Outcome, Recorder};
+/// use leasehold::{HolderId, Token};
+///
+/// let recorder = Recorder::new(|| 0);
+/// let mut log = recorder.log();
+/// let call = log.begin("disk", HolderId::mint());
+/// log.end(call, Outcome::Granted { token: Token::new(1).unwrap(), term_ticks: 10 });
+/// log.finish();
+/// assert_eq!(Checker::new().check(&recorder.take()).unwrap().granted, 1);
+/// ```
 #[derive(Clone, Copy, Debug, Default)]
 #[must_use]
 pub struct Checker {
@@ -19,6 +33,14 @@ pub struct Checker {
 
 impl Checker {
     /// A checker that takes every tick at its word.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use leasehold::testing::history::Checker;
+    ///
+    /// assert!(Checker::new().check::<u64>(&[]).is_ok());
+    /// ```
     pub const fn new() -> Self {
         Self { slack_ticks: 0 }
     }
@@ -27,6 +49,16 @@ impl Checker {
     ///
     /// For a table that counts in coarser ticks than the recorder's clock, two of the table's; for
     /// counters that are read unserialised, one or two ticks more. Nothing else needs slack.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use leasehold::testing::history::Checker;
+    ///
+    /// // For counters that are read unserialised.
+    /// let checker = Checker::new().slack(2);
+    /// assert!(checker.check::<u64>(&[]).is_ok());
+    /// ```
     pub const fn slack(self, ticks: u64) -> Self {
         Self { slack_ticks: ticks }
     }
@@ -36,6 +68,24 @@ impl Checker {
     /// # Errors
     ///
     /// The [`Violation`] whose [`culprit`](Violation::culprit) returned first.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use leasehold::testing::history::{Checker, Outcome, Recorder};
+    /// use leasehold::{HolderId, Token};
+    ///
+    /// let recorder = Recorder::new(|| 0);
+    /// let mut log = recorder.log();
+    /// let token = Token::new(1).unwrap();
+    /// for outcome in [Outcome::Granted { token, term_ticks: 10 }, Outcome::Released { token }] {
+    ///     let call = log.begin("disk", HolderId::new(1)?);
+    ///     log.end(call, outcome);
+    /// }
+    /// log.finish();
+    /// assert_eq!(Checker::new().check(&recorder.take()).unwrap().released, 1);
+    /// # Ok::<(), leasehold::InvalidHolder>(())
+    /// ```
     pub fn check<R: Ord + Clone>(&self, events: &[Event<R>]) -> Result<Summary, Box<Violation<R>>> {
         let mut first = First { found: None };
         let mut summary = Summary::default();

@@ -8,6 +8,26 @@ use crate::id::{HolderId, Token};
 ///
 /// A [`Log`](super::Log) makes these. The fields are open so that a history may also come from
 /// elsewhere: a server's log, or a test of the checker.
+///
+/// # Example
+///
+/// ```
+/// use leasehold::testing::history::{Event, Outcome};
+/// use leasehold::{HolderId, Token};
+///
+/// let token = Token::new(9).unwrap();
+/// let event = Event {
+///     before: 5,
+///     after: 6,
+///     began: 0,
+///     returned: 1,
+///     resource: "disk",
+///     holder: HolderId::new(1)?,
+///     outcome: Outcome::Checked { token },
+/// };
+/// assert!(event.to_string().starts_with("check that found token 9 valid"));
+/// # Ok::<(), leasehold::InvalidHolder>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event<R = u64> {
     /// Tick of the table's clock, read before the call.
@@ -55,6 +75,24 @@ impl<R> Event<R> {
     }
 
     /// The token that the call is about, if it named one.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use leasehold::testing::history::{Outcome, Recorder};
+    /// use leasehold::{HolderId, Token};
+    ///
+    /// let recorder = Recorder::new(|| 0);
+    /// let mut log = recorder.log();
+    /// let token = Token::new(1).unwrap();
+    /// for outcome in [Outcome::Granted { token, term_ticks: 10 }, Outcome::Released { token }] {
+    ///     let call = log.begin("disk", HolderId::new(1)?);
+    ///     log.end(call, outcome);
+    /// }
+    /// log.finish();
+    /// assert!(recorder.take().iter().all(|event| event.token() == Some(token)));
+    /// # Ok::<(), leasehold::InvalidHolder>(())
+    /// ```
     #[must_use]
     pub const fn token(&self) -> Option<Token> {
         self.outcome.token()
@@ -73,6 +111,16 @@ impl<R: fmt::Debug> fmt::Display for Event<R> {
 }
 
 /// What a call on a lease table came to. Lengths are in ticks of the table's clock.
+///
+/// # Example
+///
+/// ```
+/// use leasehold::Token;
+/// use leasehold::testing::history::Outcome;
+///
+/// let outcome = Outcome::Granted { token: Token::new(7).unwrap(), term_ticks: 30 };
+/// assert_eq!(outcome.to_string(), "grant of token 7 for 30 ticks");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Outcome {

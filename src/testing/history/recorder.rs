@@ -59,6 +59,17 @@ impl<R> Recorder<R> {
     /// A recorder with an empty history.
     ///
     /// `ticks` reads the clock that the table goes by; it must not run backwards in any thread.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use leasehold::testing::history::Recorder;
+    /// use leasehold::{Clock, ManualClock};
+    ///
+    /// let clock = ManualClock::new();
+    /// let recorder = Recorder::<u64>::new(move || clock.now());
+    /// assert!(recorder.take().is_empty());
+    /// ```
     #[must_use]
     pub fn new(ticks: impl Fn() -> u64 + Send + Sync + 'static) -> Self {
         let filed = Mutex::new(Filed { open: 0, logs: Vec::new() });
@@ -67,6 +78,20 @@ impl<R> Recorder<R> {
     }
 
     /// A log for one thread to write. Takes a lock, so do it before the race begins.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use leasehold::HolderId;
+    /// use leasehold::testing::history::{Outcome, Recorder};
+    ///
+    /// let recorder = Recorder::new(|| 0);
+    /// let mut log = recorder.log();
+    /// let call = log.begin("disk", HolderId::mint());
+    /// log.end(call, Outcome::Refused { by: None });
+    /// drop(log);
+    /// assert_eq!(recorder.take().len(), 1);
+    /// ```
     pub fn log(&self) -> Log<R> {
         self.shared.filed.lock().open += 1;
         Log { shared: Arc::clone(&self.shared), events: Vec::new() }
@@ -81,6 +106,21 @@ impl<R> Recorder<R> {
     ///
     /// If a log is still open: a history that lacks its calls proves nothing. Join the threads
     /// first, and [`finish`](Log::finish) or drop each log.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use leasehold::HolderId;
+    /// use leasehold::testing::history::{Outcome, Recorder};
+    ///
+    /// let recorder = Recorder::new(|| 0);
+    /// let mut log = recorder.log();
+    /// let call = log.begin("disk", HolderId::mint());
+    /// log.end(call, Outcome::Refused { by: None });
+    /// log.finish();
+    /// assert_eq!(recorder.take().len(), 1);
+    /// assert_eq!(recorder.take().len(), 0);
+    /// ```
     #[must_use]
     pub fn take(&self) -> Vec<Event<R>> {
         let logs = {
@@ -112,6 +152,21 @@ impl<R> fmt::Debug for Recorder<R> {
 /// part of the recorder's history.
 ///
 /// For an example see [`Recorder`].
+///
+/// # Example
+///
+/// ```
+/// use leasehold::HolderId;
+/// use leasehold::testing::history::{Outcome, Recorder};
+///
+/// let recorder = Recorder::new(|| 0);
+/// let mut log = recorder.log();
+/// log.reserve(1);
+/// let call = log.begin("disk", HolderId::mint());
+/// log.end(call, Outcome::Refused { by: None });
+/// log.finish();
+/// # let _ = recorder.take();
+/// ```
 #[must_use = "a log that is dropped at once records nothing"]
 pub struct Log<R = u64> {
     shared: Arc<Shared<R>>,
@@ -120,11 +175,33 @@ pub struct Log<R = u64> {
 
 impl<R> Log<R> {
     /// Makes room for so many more events, so that no growth of the log falls into a race.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use leasehold::testing::history::Recorder;
+    ///
+    /// let mut log = Recorder::<u64>::new(|| 0).log();
+    /// log.reserve(100_000);
+    /// ```
     pub fn reserve(&mut self, events: usize) {
         self.events.reserve(events);
     }
 
     /// To be called right before the call on the table.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use leasehold::HolderId;
+    /// use leasehold::testing::history::{Outcome, Recorder};
+    ///
+    /// let recorder = Recorder::new(|| 0);
+    /// let mut log = recorder.log();
+    /// let call = log.begin("disk", HolderId::mint());
+    /// // Here the table is asked.
+    /// log.end(call, Outcome::Refused { by: None });
+    /// ```
     #[inline]
     pub fn begin(&self, resource: R, holder: HolderId) -> Call<R> {
         // Acquire: pairs with the Release of `end`. What had been done before the returns that are
@@ -134,6 +211,20 @@ impl<R> Log<R> {
     }
 
     /// To be called right after the call on the table returned, in the thread that made it.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use leasehold::HolderId;
+    /// use leasehold::testing::history::{Outcome, Recorder};
+    ///
+    /// let recorder = Recorder::new(|| 0);
+    /// let mut log = recorder.log();
+    /// let call = log.begin("disk", HolderId::mint());
+    /// log.end(call, Outcome::Refused { by: None });
+    /// log.finish();
+    /// assert_eq!(recorder.take()[0].returned, 1);
+    /// ```
     #[inline]
     pub fn end(&mut self, call: Call<R>, outcome: Outcome) {
         let Call { before, began, resource, holder } = call;
@@ -145,6 +236,16 @@ impl<R> Log<R> {
     }
 
     /// Adds the log to the recorder's history. To drop it does the same.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use leasehold::testing::history::Recorder;
+    ///
+    /// let recorder = Recorder::<u64>::new(|| 0);
+    /// recorder.log().finish();
+    /// assert!(recorder.take().is_empty());
+    /// ```
     pub fn finish(self) {}
 }
 
@@ -167,6 +268,20 @@ impl<R> fmt::Debug for Log<R> {
 /// effect.
 ///
 /// For an example see [`Recorder`].
+///
+/// # Example
+///
+/// ```
+/// use leasehold::HolderId;
+/// use leasehold::testing::history::Recorder;
+///
+/// let recorder = Recorder::new(|| 0);
+/// let log = recorder.log();
+/// let call = log.begin("disk", HolderId::mint());
+/// drop(call); // Not ended: it is not in the history.
+/// log.finish();
+/// assert!(recorder.take().is_empty());
+/// ```
 #[derive(Debug)]
 #[must_use = "only Log::end records the call"]
 pub struct Call<R = u64> {

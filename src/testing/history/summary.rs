@@ -48,6 +48,14 @@ pub struct Summary {
 
 impl Summary {
     /// Events of all kinds.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use leasehold::testing::history::Summary;
+    ///
+    /// assert_eq!(Summary::default().events(), 0);
+    /// ```
     #[must_use]
     pub fn events(&self) -> u64 {
         self.by_kind().iter().map(|(count, _)| count).sum()

@@ -15,9 +15,10 @@ use super::event::Event;
 /// use leasehold::testing::history::{Checker, Event, Outcome, Violation};
 /// use leasehold::{HolderId, Token};
 ///
-/// let (holder, token) = (HolderId::new(1)?, Token::new(9).unwrap()); let outcome =
-/// Outcome::Checked { token }; let event = Event { before: 5, after: 6, began: 0, returned: 1,
-/// resource: "disk", holder, outcome };
+/// let (holder, token) = (HolderId::new(1)?, Token::new(9).unwrap());
+/// let outcome = Outcome::Checked { token };
+/// let event =
+///     Event { before: 5, after: 6, began: 0, returned: 1, resource: "disk", holder, outcome };
 ///
 /// let violation = Checker::new().check(&[event]).unwrap_err();
 /// assert_eq!(*violation, Violation::Ungranted { event, grant: None });
@@ -121,6 +122,23 @@ pub enum Violation<R = u64> {
 impl<R> Violation<R> {
     /// The call whose answer is the contradiction. A [`Checker`](super::Checker) that finds several
     /// violations returns the one whose culprit returned first, as the others may follow from it.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use leasehold::testing::history::{Checker, Outcome, Recorder};
+    /// use leasehold::{HolderId, Token};
+    ///
+    /// let recorder = Recorder::new(|| 0);
+    /// let mut log = recorder.log();
+    /// let call = log.begin("disk", HolderId::new(1)?);
+    /// log.end(call, Outcome::Checked { token: Token::new(9).unwrap() });
+    /// log.finish();
+    /// // Nobody was ever granted it.
+    /// let violation = Checker::new().check(&recorder.take()).unwrap_err();
+    /// assert_eq!(violation.culprit().returned, 1);
+    /// # Ok::<(), leasehold::InvalidHolder>(())
+    /// ```
     #[must_use]
     pub const fn culprit(&self) -> &Event<R> {
         match self {
