@@ -135,8 +135,9 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
         let entry = self.shard(hash).directory.entry(hash.below_shard(self.limits.shard_bits));
         entry.prefetch(hash);
         let ticks = self.term_ticks(term)?;
+        let mut now = None;
         if Slot::<K>::can_peek() {
-            let now = self.clock.now();
+            let now = *now.insert(self.clock.now());
             let want = Want { holder, ticks, now };
             let page = entry.peek();
             if let Some((index, word)) = page.peek(hash, key) {
@@ -152,7 +153,7 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
                 }
             }
         }
-        self.acquire_pinned(entry, hash, key, holder, ticks, guard)
+        self.acquire_pinned(entry, hash, key, holder, ticks, now, guard)
     }
 
     /// Grants a vacant slot that was found without a pin.
@@ -208,6 +209,7 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
     }
 
     /// Grants a resource by key, under a pin. Its arguments come one by one, as above.
+    #[expect(clippy::too_many_arguments, reason = "a struct would go through memory")]
     #[inline(never)]
     fn acquire_pinned<'a, Q, L>(
         &'a self,
@@ -216,6 +218,7 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
         key: &Q,
         holder: HolderId,
         ticks: u64,
+        now: Option<u64>,
         guard: impl FnOnce(&'a Self, Handle<K>) -> L,
     ) -> Result<L, AcquireError>
     where
@@ -226,8 +229,9 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
         let page = entry.page(&pinned);
         let page = page.unwrap_or_else(|| self.shard(hash).page(hash, &self.limits, &pinned));
         let found = page.search(hash, key, &pinned);
-        // The term counts from the grant, not from before keys were compared.
-        let want = Want { holder, ticks, now: self.clock.now() };
+        // The term counts from the grant, not from before keys were compared; integers take no time.
+        let now = now.unwrap_or_else(|| self.clock.now());
+        let want = Want { holder, ticks, now };
         if let Some((index, word)) = found {
             let place = Place { page, slot: page.slot(index), index };
             if let Some(won) = self.grant_vacant(place, word, want) {
