@@ -19,6 +19,7 @@ pub(crate) mod handle;
 mod hasher;
 mod iter;
 pub(crate) mod shared;
+mod view;
 mod whole;
 
 pub use builder::{BuildError, Builder};

@@ -7,12 +7,12 @@ use std::collections::HashMap;
 
 use crossbeam_utils::CachePadded;
 
+use super::Key;
 use super::handle::{Handle, Name};
-use super::{Key, LeaseInfo, Revoke};
 use crate::at::At;
 use crate::clock::{Clock, TickRate};
 use crate::directory::Entry;
-use crate::error::{AcquireError, Held, NotHeld, RenewError};
+use crate::error::{AcquireError, Held, RenewError};
 use crate::hash::Hash;
 use crate::id::{HolderId, TableId};
 use crate::page::Page;
@@ -464,63 +464,6 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
             holder: slot.holder_of(word.stamp()),
             token: slot::token(slot.identity(), word.stamp()),
             retry_after: self.rate.duration_ceil(ticks),
-        }
-    }
-
-    /// The lease in a slot, if it is valid now.
-    pub(super) fn info(&self, found: &Found<'_, K>, now: u64) -> Option<LeaseInfo> {
-        let &Found { page, index, word } = found;
-        let slot = page.slot(index);
-        let time = page.time(now);
-        word.is_valid(time).then(|| LeaseInfo {
-            holder: slot.holder_of(word.stamp()),
-            token: slot::token(slot.identity(), word.stamp()),
-            remaining: self.rate.duration_floor(word.tick() - time),
-            closing: word.state() == State::Closing,
-        })
-    }
-
-    pub(crate) fn inspect<Q>(&self, key: &Q) -> Option<LeaseInfo>
-    where
-        K: Borrow<Q>,
-        Q: std::hash::Hash + Eq + ?Sized,
-    {
-        let hash = Hash::of(&self.hasher, key);
-        let pinned = epoch::pin();
-        let now = self.clock.now();
-        let found = self.shard(hash).find(hash, key, &self.ctx(now, &pinned))?;
-        self.info(&found, now)
-    }
-
-    pub(crate) fn revoke<Q>(&self, key: &Q, how: Revoke) -> Result<LeaseInfo, NotHeld>
-    where
-        K: Borrow<Q>,
-        Q: std::hash::Hash + Eq + ?Sized,
-    {
-        let hash = Hash::of(&self.hasher, key);
-        let pinned = epoch::pin();
-        loop {
-            let now = self.clock.now();
-            let ctx = self.ctx(now, &pinned);
-            let found = self.shard(hash).find(hash, key, &ctx).ok_or(NotHeld)?;
-            let time = found.page.time(now);
-            let info = self.info(&found, now).ok_or(NotHeld)?;
-            let next = match how {
-                Revoke::Now => found.word.end(time, Cause::Revoked),
-                Revoke::After(grace) => {
-                    let grace = self.rate.ticks_floor(grace).min(TICK_MAX);
-                    found.word.close((time + grace).min(TICK_MAX))
-                }
-            };
-            let slot = found.page.slot(found.index);
-            if next == found.word || slot.transition(found.word, next).is_ok() {
-                if how == Revoke::Now {
-                    self.stats.add(Event::Revocation, 1);
-                    return Ok(LeaseInfo { remaining: Duration::ZERO, closing: false, ..info });
-                }
-                let remaining = self.rate.duration_floor(next.tick().saturating_sub(time));
-                return Ok(LeaseInfo { remaining, closing: true, ..info });
-            }
         }
     }
 }
