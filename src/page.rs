@@ -196,11 +196,13 @@ impl<K> Page<K> {
         self.base.load(Ordering::Acquire).wrapping_add(tick)
     }
 
-    /// `tick`, but within this life of the page, and no later than `latest`.
+    /// `tick`, but within this life of the page, and no later than `latest`; `None` for a draft. Looked at
+    /// after the word, and before an exchange on it.
     #[inline(always)]
-    pub(crate) fn clamp(&self, tick: u64, latest: u64) -> u64 {
-        // Relaxed: an exchange on a word of this life follows, or fails.
-        tick.max(self.floor.load(Ordering::Relaxed)).min(latest)
+    pub(crate) fn clamp(&self, tick: u64, latest: u64) -> Option<u64> {
+        // Acquire: whoever finds another life's floor finds that its words were stored, too.
+        let floor = self.floor.load(Ordering::Acquire);
+        (floor & DRAFT == 0).then(|| tick.max(floor).min(latest))
     }
 
     /// Makes `top` no less than `tick`, before a word takes that tick.

@@ -166,10 +166,15 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
     pub(crate) fn release(&self, handle: &Handle<K>) -> Result<(), Lost> {
         let (page, slot) = self.deref(handle);
         let word = handle.word();
-        // Relaxed: see `word`.
+        // Relaxed: it only says how recently the resource was used; see `word`.
         let since = word.tick().saturating_sub(handle.span.load(Ordering::Relaxed));
-        let released = word.released(page.clamp(since, word.tick()));
-        if handle.is_in(slot) && slot.transition(word, released).is_ok() {
+        // The place and the word may be of two pages, if another thread moves the handle on meanwhile: then
+        // a copy in a draft could have this very word, and does not count (invariants P4 and P7).
+        if slot.word() == word
+            && handle.is_in(slot)
+            && let Some(since) = page.clamp(since, word.tick())
+            && slot.transition(word, word.released(since)).is_ok()
+        {
             self.stats.add(Event::Release, 1);
             return Ok(());
         }
