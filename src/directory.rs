@@ -1,8 +1,8 @@
 //! From a hash to its page: extendible hashing (Fagin, Nievergelt, Pippenger and Strong, 1979) over
 //! an array of page pointers that is only a hint.
 //!
-//! An entry moves forward along the successors of its page and never back. A page may be given back
-//! once no entry leads to it; [`Directory::advance`] makes sure of that. To grow, the entries are
+//! An entry moves forward along the successors of its page and never back (invariant P11). A page may be
+//! given back once no entry leads to it; [`Directory::advance`] makes sure of that. To grow, the entries are
 //! marked as moved, one by one, which stops them; then they are copied to an array of twice the size.
 //! The arrays stay until the directory goes (all the old ones together are smaller than the last), so
 //! that a look-up may begin before it is pinned.

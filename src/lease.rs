@@ -352,7 +352,7 @@ macro_rules! guard {
             /// Moves the deadline to `term` from now; the token stays. It never shortens the lease: with
             /// a shorter term than what remains, nothing moves.
             ///
-            /// Renew at a third of the term, so that two failures are absorbed.
+            /// Renew when a third of the term has passed: that leaves time for two more tries.
             ///
             /// # Errors
             ///

@@ -4,7 +4,7 @@
 //! Within one life of a page a slot goes `Free → Claimed → Vacant ⇄ leased`, and never gets another
 //! key: what is no longer wanted is left behind when the page is replaced. The time of a page's words
 //! counts from its `base`, and starts at its `floor`: above every tick of its earlier lives, so that
-//! no word's value ever comes back.
+//! no word's value ever comes back (invariant P2). Invariants are numbered in `docs/protocol.md`.
 
 use core::borrow::Borrow;
 use core::ptr;
@@ -25,7 +25,7 @@ pub(crate) const SLOTS: usize = if cfg!(leasehold_loom) {
     62
 };
 /// Marks, in `floor`, a page that is being filled and may yet be thrown away. It makes the page's time
-/// later than any tick, so that stale handles which find a copy of their lease there let go of it.
+/// later than any tick, so that whoever finds a copy of a lease there lets go of it (invariant P7).
 const DRAFT: u64 = 1 << 62;
 /// `top` is raised in steps of this many ticks, so that a grant seldom writes to the header.
 const TOP_STEP: u64 = 1 << 20;
@@ -38,7 +38,8 @@ pub(crate) struct Page<K> {
     insert: AtomicU64,
     base: AtomicU64,
     floor: AtomicU64,
-    /// No word of any life had a tick above it. Raised before the word is.
+    /// No word of any life had a tick above it, but for how a lease ended. Raised before the word is
+    /// (invariant P10).
     top: AtomicU64,
     successor: AtomicPtr<Successors<K>>,
     /// The next page in the arena's stack of those that may be used again.
@@ -352,7 +353,8 @@ impl<K> Page<K> {
         self.probe(hash).find(|(_, slot)| slot.claim(now)).map(|(index, _)| index)
     }
 
-    /// Announces a claimed slot: here its insertion takes effect, if no other came since `seen`.
+    /// Announces a claimed slot: here its insertion takes effect, if no other came since `seen`
+    /// (invariant P5).
     pub(crate) fn announce(&self, seen: Insert, slot: usize) -> bool {
         let announced = seen.announce(slot);
         // AcqRel: Release hands over the key and the identity; Acquire, so that what was announced
@@ -384,7 +386,8 @@ impl<K> Page<K> {
 
     // ---- replacement ---------------------------------------------------------------------------
 
-    /// Freezes insertion and every word: the contents can no longer change. Any thread may do it.
+    /// Freezes insertion and every word: the contents can no longer change (invariant P6). Any thread may
+    /// do it.
     pub(crate) fn freeze(&self) {
         loop {
             let insert = self.insertion();

@@ -113,7 +113,8 @@ impl<K> Shard<K> {
         (pages.ilog2() + DEPTH_SLACK).min(DEPTH_MAX)
     }
 
-    /// The next incarnation: larger than that of every key that was announced before the call.
+    /// The next incarnation: larger than that of every key that was announced before the call (invariant
+    /// P9).
     fn incarnation(&self) -> Option<u64> {
         // Relaxed: a key announced before was seen through its page's `insert` word, whose Release and
         // Acquire order that key's draw before this one; and a counter's draws follow its order.

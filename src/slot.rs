@@ -50,7 +50,7 @@ impl<K> Slot<K> {
         self.identity.load(Ordering::Acquire)
     }
 
-    /// One transition of the lease; what is there instead when somebody was first.
+    /// One transition of the lease (invariant P1); what is there instead when somebody was first.
     #[inline]
     pub(crate) fn transition(&self, from: Word, to: Word) -> Result<(), Word> {
         debug_assert_ne!(from, to);
@@ -114,7 +114,8 @@ impl<K> Slot<K> {
     /// life. `false` if the page is being replaced: then the copy may have missed it.
     ///
     /// A plain store, because there is no other writer: the next grant is made only if this one was
-    /// told ([`is_told`](Self::is_told)), and a slot whose last winner is not done telling is buried.
+    /// told ([`is_told`](Self::is_told)), and a slot whose last winner is not done telling is buried
+    /// (invariant P8).
     #[inline]
     #[must_use]
     pub(crate) fn tell(&self, stamp: u64, holder: HolderId) -> bool {

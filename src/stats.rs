@@ -93,7 +93,8 @@ impl Stripe {
     ///
     /// No fence is needed. A grant that succeeds was released by its compare-exchange, which comes
     /// after this store; whoever freezes the page reads that word, or a later one, with Acquire: so
-    /// whoever gives the page its next life finds the announcement, or that it was withdrawn.
+    /// whoever gives the page its next life finds the announcement, or that it was withdrawn (invariant
+    /// P3).
     #[inline(always)]
     pub(crate) fn announce<K>(&self, page: &Page<K>) {
         // Release: what this thread did on the page that it announced before is done.

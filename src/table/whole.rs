@@ -31,7 +31,8 @@ impl<K: Key, S: BuildHasher, C: Clock> LeaseTable<K, S, C> {
         Iter::new(self.core.clone())
     }
 
-    /// How many leases are live. It looks at every slot of the table.
+    /// How many leases are live. It looks at every slot of the table. While a page is being replaced, it
+    /// may count a lease in both its old and its new one.
     ///
     /// # Example
     ///
@@ -71,7 +72,7 @@ impl<K: Key, S: BuildHasher, C: Clock> LeaseTable<K, S, C> {
         self.len() == 0
     }
 
-    /// How many resources the table knows, held or not. It looks at every slot.
+    /// How many resources the table knows, held or not. It looks at every slot, as [`len`](Self::len).
     ///
     /// # Example
     ///

@@ -229,6 +229,8 @@ fn tests_are_named_after_invariants_that_exist() {
 fn wrong_protocol_invariants(source: &Source, protocol: &str) -> Vec<String> {
     let mut used: Vec<u32> = numbers_after(&source.text, "(invariant P").collect();
     used.extend(numbers_after(&source.text, "invariants P"));
+    // Also where a comment breaks in between.
+    used.extend(numbers_after(&source.text, "// P"));
     used.into_iter()
         .filter(|number| !protocol.contains(&format!("**P{number}. ")))
         .map(|number| format!("{}: the protocol has no P{number}", source.path))
