@@ -153,6 +153,29 @@ fn inv_38_keys_leak_nothing_without_any_panic() {
     census.assert_all_gone();
 }
 
+/// Whoever finds its key inserted meanwhile gives back its slot, and drops its own.
+#[test]
+fn inv_38_a_creator_that_comes_second_leaks_nothing() {
+    let census = Census::new();
+    let clock = ManualClock::new();
+    let table = build(&clock, |setup| setup.shards(1));
+    for id in 0..3 * SLOTS {
+        let (other, births, first) = (table.clone(), census.clone(), AtomicBool::new(true));
+        census.plan(move |op, _| {
+            if op == Op::Clone && first.swap(false, SeqCst) {
+                let key = Odd::new(id, &births);
+                std::mem::forget(other.try_acquire(&key, holder(2), TERM));
+            }
+        });
+        let held = refusal(table.try_acquire(&Odd::new(id, &census), holder(1), TERM));
+        assert_eq!(held.holder, Some(holder(2)));
+    }
+    census.unplan();
+    assert_eq!(table.resources() as u64, 3 * SLOTS);
+    drop(table);
+    census.assert_all_gone();
+}
+
 /// The one exception to invariant 17, which `try_acquire` documents: a holder that asks for what it
 /// holds in a slot without stamps loses it before it has the next. If another comes in between, it is
 /// refused, and its handle says that it lost.
