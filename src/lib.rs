@@ -47,6 +47,9 @@ mod directory;
 pub mod docs;
 mod error;
 mod fence;
+#[cfg(fuzzing)]
+#[doc(hidden)]
+pub mod fuzzing;
 mod grant;
 mod hash;
 mod id;

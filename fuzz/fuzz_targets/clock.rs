@@ -1,0 +1,5 @@
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|input: leasehold_fuzz::clock::Input| leasehold_fuzz::clock::run(
+    input
+));

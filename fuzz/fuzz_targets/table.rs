@@ -1,0 +1,5 @@
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|input: leasehold_fuzz::table::Input| leasehold_fuzz::table::run(
+    input
+));

@@ -1,0 +1,7 @@
+//! What the fuzz targets do. Each is a harness that turns an input into calls of `leasehold`, beside
+//! a model that says what the calls must return; `fuzz_targets/` only starts them. See `README.md`.
+
+mod choice;
+pub mod clock;
+pub mod packing;
+pub mod table;

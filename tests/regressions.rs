@@ -1,0 +1,98 @@
+//! What fuzzing found, each reduced to its core.
+#![cfg(not(leasehold_loom))]
+
+use std::time::Duration;
+
+use leasehold::{
+    AcquireError, Clock, DefaultHashBuilder, HolderId, LeaseTable, Lost, ManualClock, RenewError,
+    Revoke, Status,
+};
+
+type Table = LeaseTable<u64, DefaultHashBuilder, ManualClock>;
+
+const TERM: Duration = Duration::from_secs(5);
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+
+fn holder(number: u64) -> HolderId {
+    HolderId::new(number).unwrap()
+}
+
+fn builder(clock: &ManualClock) -> leasehold::Builder<u64, DefaultHashBuilder, ManualClock> {
+    LeaseTable::builder().shards(1).clock(clock.clone())
+}
+
+/// Inserts until the one page of the table was replaced.
+fn replace_the_page(table: &Table) {
+    for key in 1000..1063 {
+        drop(table.try_acquire(&key, holder(9), TERM).unwrap());
+    }
+}
+
+/// A page takes new keys however long ago it was made: a word's tick has 42 bits, which are 50 days.
+#[test]
+fn a_page_takes_new_keys_after_two_months() {
+    let clock = ManualClock::new();
+    let table = builder(&clock).build().unwrap();
+    drop(table.try_acquire(&1, holder(1), TERM).unwrap());
+    clock.advance(60 * DAY);
+    assert!(table.resource(&2).is_ok());
+    assert!(table.try_acquire(&3, holder(1), TERM).is_ok());
+}
+
+/// A resource's time of last use lies far ahead when the clock stepped back by more than a word's
+/// tick holds.
+#[test]
+fn a_page_is_replaced_after_a_step_back_of_two_months() {
+    let clock = ManualClock::starting_at(60 * 24 * 3600 * 1_000_000);
+    let table = builder(&clock).build().unwrap();
+    drop(table.try_acquire(&1, holder(1), TERM).unwrap());
+    clock.step_back(60 * DAY);
+    replace_the_page(&table);
+    assert!(table.try_acquire(&1, holder(2), TERM).is_ok());
+}
+
+/// Leases that lapsed block nobody, also when the table is full of them.
+#[test]
+fn a_full_table_takes_over_what_lapsed() {
+    let clock = ManualClock::new();
+    let table = builder(&clock).capacity_max(1).build().unwrap();
+    std::mem::forget(table.try_acquire(&1, holder(1), TERM).unwrap());
+    let full = table.try_acquire(&2, holder(2), TERM).unwrap_err();
+    assert_eq!(full, AcquireError::Full { capacity_max: 1 });
+    clock.advance(TERM);
+    clock.advance_ticks(1);
+    assert!(table.try_acquire(&2, holder(2), TERM).is_ok());
+}
+
+/// A revocation without a grace is one: it takes effect, and says so.
+#[test]
+fn a_revocation_with_no_grace_succeeds() {
+    let clock = ManualClock::new();
+    let table = builder(&clock).build().unwrap();
+    for grace in [Duration::ZERO, Duration::from_nanos(999)] {
+        let lease = table.try_acquire(&1, holder(1), TERM).unwrap();
+        let info = table.revoke(&1, Revoke::After(grace)).unwrap();
+        assert_eq!((info.remaining, info.closing), (Duration::ZERO, true));
+        assert_eq!(info.token, lease.token());
+        assert_eq!(lease.renew(TERM), Err(RenewError::Lost(Lost::Expired)));
+        clock.advance_ticks(1);
+    }
+}
+
+/// A lease that was granted after the clock stepped back does not end early because its page is
+/// replaced, in which there is a long lease from before.
+#[test]
+fn a_lease_survives_the_replacement_of_its_page_after_a_step_back() {
+    let clock = ManualClock::new();
+    let term_max = Duration::from_secs(60);
+    let table = builder(&clock).term_max(term_max).build().unwrap();
+    clock.advance(Duration::from_secs(100));
+    let _long = table.try_acquire(&1, holder(1), term_max).unwrap();
+    clock.step_back(Duration::from_secs(50));
+    let lease = table.try_acquire(&2, holder(2), TERM).unwrap();
+    assert_eq!(lease.remaining(), TERM);
+    let before = clock.now();
+    replace_the_page(&table);
+    assert_eq!(clock.now(), before);
+    assert_eq!(lease.status(), Status::Held { remaining: TERM });
+}
