@@ -85,6 +85,7 @@ impl<K> Handle<K> {
     /// Notes where the lease is now, and its word, as of a page's time.
     fn follow(&self, found: &Found<'_, K>, word: Word, time: u64) {
         self.at.store(At::new(found.page, found.index));
+        // Relaxed: the word, which comes after, releases it.
         self.span.store(word.tick().saturating_sub(time), Ordering::Relaxed);
         // Release: who compares by this word uses this span, or a later one.
         self.word.store(word.bits(), Ordering::Release);
