@@ -1,7 +1,7 @@
 //! Just enough of Rust's grammar to tell code from comments and literals, and to count braces.
 
 /// The lines of a file with comments and the contents of literals left out.
-pub fn code_of(text: &str) -> Vec<String> {
+pub(crate) fn code_of(text: &str) -> Vec<String> {
     let mut code = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(next) = rest.chars().next() {
@@ -28,8 +28,8 @@ fn skipped(rest: &str, before: Option<char>) -> usize {
     if rest.starts_with("/*") {
         return rest.find("*/").map_or(rest.len(), |end| end + 2);
     }
-    if rest.starts_with('"') {
-        return 1 + quoted(&rest[1..], '"');
+    if let Some(rest) = rest.strip_prefix('"') {
+        return 1 + quoted(rest, '"');
     }
     if rest.starts_with('r') && !in_word {
         return raw(rest);
@@ -63,7 +63,7 @@ fn raw(rest: &str) -> usize {
 }
 
 /// Whether a function begins on a line of code.
-pub fn begins_function(line: &str) -> bool {
+pub(crate) fn begins_function(line: &str) -> bool {
     let words = line.split(|c: char| !(c.is_alphanumeric() || c == '_'));
     // `fn` and a name: not a type like `fn() -> u64`.
     let words: Vec<&str> = words.collect();
@@ -71,7 +71,7 @@ pub fn begins_function(line: &str) -> bool {
 }
 
 /// How many lines a function takes that begins on a line; `None` if it has no body.
-pub fn body_lines(code: &[String], from: usize) -> Option<usize> {
+pub(crate) fn body_lines(code: &[String], from: usize) -> Option<usize> {
     let (mut parens, mut braces) = (0_i32, 0_i32);
     for (count, line) in code[from..].iter().enumerate() {
         let start = if count == 0 { line.find("fn ").unwrap_or(0) } else { 0 };

@@ -5,29 +5,29 @@ use std::path::{Path, PathBuf};
 
 use crate::lexer;
 
-pub struct Source {
+pub(crate) struct Source {
     /// From the root of the repository, with slashes.
-    pub path: String,
-    pub text: String,
+    pub(crate) path: String,
+    pub(crate) text: String,
 }
 
 impl Source {
-    pub fn of(path: &str, text: &str) -> Self {
+    pub(crate) fn of(path: &str, text: &str) -> Self {
         Self { path: path.into(), text: text.into() }
     }
 
-    pub fn read(path: &str) -> Self {
+    pub(crate) fn read(path: &str) -> Self {
         let text = fs::read_to_string(root().join(path));
         Self::of(path, &text.unwrap_or_else(|error| panic!("{path}: {error}")))
     }
 
     /// Its lines, without comments and literals.
-    pub fn code(&self) -> Vec<String> {
+    pub(crate) fn code(&self) -> Vec<String> {
         lexer::code_of(&self.text)
     }
 
     /// The line from which on there are only tests.
-    pub fn tests_from(&self) -> usize {
+    pub(crate) fn tests_from(&self) -> usize {
         if self.path.ends_with("tests.rs") {
             return 0;
         }
@@ -36,12 +36,12 @@ impl Source {
     }
 }
 
-pub fn root() -> PathBuf {
+pub(crate) fn root() -> PathBuf {
     env!("CARGO_MANIFEST_DIR").into()
 }
 
 /// The Rust files below some folders; one that is not there has none.
-pub fn all(folders: &[&str]) -> Vec<Source> {
+pub(crate) fn all(folders: &[&str]) -> Vec<Source> {
     let mut found = Vec::new();
     for folder in folders {
         collect(&root().join(folder), &mut found);
@@ -68,7 +68,7 @@ fn relative(path: &Path) -> String {
 }
 
 /// The documents.
-pub fn documents() -> impl Iterator<Item = Source> {
+pub(crate) fn documents() -> impl Iterator<Item = Source> {
     let pages = ["guide", "limits", "orderings", "performance", "protocol"];
     let pages = pages.map(|page| Source::read(&format!("docs/{page}.md")));
     pages.into_iter().chain(["README.md", "CHANGELOG.md"].map(Source::read))
