@@ -242,10 +242,12 @@ impl<K: Numbered> Worker<'_, K> {
     fn iterate(&mut self) {
         let keys = 0..self.plan.keys;
         let before: Vec<_> = keys.map(|key| self.ledger.before(key)).collect();
-        let mut seen = vec![false; before.len()];
+        let mut seen = vec![None; before.len()];
         let numbered = self.table.iter().map(|(key, info)| (key.number(), info));
         for (key, info) in numbered.filter(|(key, _)| *key < self.plan.keys) {
-            assert!(!std::mem::replace(&mut seen[key as usize], true), "key {key} came twice");
+            // Twice only if it was granted anew meanwhile, in another slot of the page.
+            let earlier = seen[key as usize].replace(info.token);
+            assert!(earlier < Some(info.token), "{:?} came after {earlier:?}", info.token);
             before[key as usize].allows(info.token);
             self.ledger.saw(key, info.token, info.holder);
         }
