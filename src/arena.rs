@@ -88,6 +88,18 @@ impl<K> Chunk<K> {
         NonNull::from(Box::leak(Box::new(chunk)))
     }
 
+    /// Frees a chunk, and the memory of its pages.
+    ///
+    /// # Safety
+    ///
+    /// Nobody uses the chunk or any of its pages.
+    unsafe fn free(chunk: NonNull<Self>) {
+        // SAFETY: it was leaked from a box in `new`, and by the contract is not used again.
+        let chunk = unsafe { Box::from_raw(chunk.as_ptr()) };
+        // SAFETY: allocated with this layout in `new`.
+        unsafe { alloc::dealloc(chunk.first.as_ptr().cast(), Self::layout(chunk.pages)) };
+    }
+
     /// A page that nobody has used.
     fn fresh(&self) -> Option<NonNull<Page<K>>> {
         // Relaxed: only the count matters; a page that was never used has no history.
@@ -269,37 +281,36 @@ impl<K> Arena<K> {
     fn allocate(&self) -> NonNull<Page<K>> {
         loop {
             // Acquire: pairs with the Release of `link`.
-            let newest = NonNull::new(self.chunks.load(Ordering::Acquire));
+            let newest = self.chunks.load(Ordering::Acquire);
             // SAFETY: chunks live as long as the arena.
-            let newest = newest.map(|chunk| unsafe { &*chunk.as_ptr() });
-            if let Some(page) = newest.and_then(Chunk::fresh) {
+            let chunk = unsafe { newest.as_ref() };
+            if let Some(page) = chunk.and_then(Chunk::fresh) {
                 return page;
             }
-            let last = newest.map_or(0, |chunk| chunk.pages);
-            let pages = (last * 2).clamp(1, CHUNK_PAGES_MAX);
-            self.link(Chunk::new(pages));
-            // Relaxed: a figure for people.
-            self.bytes.fetch_add(Chunk::<K>::layout(pages).size() as u64, Ordering::Relaxed);
+            let last = chunk.map_or(0, |chunk| chunk.pages);
+            self.link(newest, (last * 2).clamp(1, CHUNK_PAGES_MAX));
         }
     }
 
-    fn link(&self, chunk: NonNull<Chunk<K>>) {
-        // Relaxed: the exchange checks it.
-        let mut top = self.chunks.load(Ordering::Relaxed);
-        loop {
-            // SAFETY: the chunk is private until the exchange.
-            unsafe { (*chunk.as_ptr()).next = top };
-            // Release: pairs with `allocate`; it carries on what earlier links released, as exchanges
-            // do. Relaxed on failure: as above.
-            match self.chunks.compare_exchange_weak(
-                top,
-                chunk.as_ptr(),
-                Ordering::Release,
-                Ordering::Relaxed,
-            ) {
-                Ok(_) => return,
-                Err(found) => top = found,
-            }
+    /// Puts a chunk before the newest, unless somebody was first: then theirs has pages.
+    fn link(&self, newest: *mut Chunk<K>, pages: usize) {
+        let chunk = Chunk::new(pages);
+        // SAFETY: the chunk is private until the exchange.
+        unsafe { (*chunk.as_ptr()).next = newest };
+        // Release: pairs with `allocate`; it carries on what earlier links released, as exchanges do.
+        // Relaxed on failure: the newest is loaded again.
+        let linked = self.chunks.compare_exchange(
+            newest,
+            chunk.as_ptr(),
+            Ordering::Release,
+            Ordering::Relaxed,
+        );
+        if linked.is_ok() {
+            // Relaxed: a figure for people.
+            self.bytes.fetch_add(Chunk::<K>::layout(pages).size() as u64, Ordering::Relaxed);
+        } else {
+            // SAFETY: it was not linked, so nobody else has it.
+            unsafe { Chunk::free(chunk) };
         }
     }
 
@@ -341,14 +352,13 @@ impl<K> Arena<K> {
 impl<K> Drop for Arena<K> {
     fn drop(&mut self) {
         self.for_each_chunk(|chunk| {
-            // SAFETY: it was leaked from a box, and the last share of the arena goes.
-            let chunk = unsafe { Box::from_raw(chunk.as_ptr()) };
-            for page in chunk.iter() {
-                // SAFETY: as above: nobody uses any page.
+            // SAFETY: chunks live as long as the arena.
+            for page in unsafe { chunk.as_ref() }.iter() {
+                // SAFETY: the last share of the arena goes: nobody uses any page.
                 unsafe { page.as_ref().drop_successors() };
             }
-            // SAFETY: allocated with this layout in `Chunk::new`, and not used again.
-            unsafe { alloc::dealloc(chunk.first.as_ptr().cast(), Chunk::<K>::layout(chunk.pages)) };
+            // SAFETY: as above.
+            unsafe { Chunk::free(chunk) };
         });
     }
 }
