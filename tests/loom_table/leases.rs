@@ -72,7 +72,9 @@ fn release_hands_over() {
             data.with_mut(|data| unsafe { *data += 1 });
             lease.release().unwrap();
         }
-        let both = thread.join().unwrap().is_some() && data.with(|data| unsafe { *data }) == 2;
+        let done = thread.join().unwrap().is_some();
+        // SAFETY: the other thread is gone.
+        let both = done && data.with(|data| unsafe { *data }) == 2;
         outcomes.reach(if both { "took over" } else { "refused" });
     });
 }

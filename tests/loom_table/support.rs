@@ -9,10 +9,10 @@ use leasehold::{HolderId, LeaseTable, ManualClock};
 
 /// Keys are their own hashes (the table mixes them): a model's layout is the same in every execution.
 #[derive(Clone, Default)]
-pub struct Identity;
+pub(crate) struct Identity;
 
 #[derive(Default)]
-pub struct IdentityHasher(u64);
+pub(crate) struct IdentityHasher(u64);
 
 impl BuildHasher for Identity {
     type Hasher = IdentityHasher;
@@ -36,11 +36,11 @@ impl Hasher for IdentityHasher {
     }
 }
 
-pub type Table = LeaseTable<u64, Identity, ManualClock>;
+pub(crate) type Table = LeaseTable<u64, Identity, ManualClock>;
 
-pub const TERM: Duration = Duration::from_millis(10);
+pub(crate) const TERM: Duration = Duration::from_millis(10);
 
-pub fn table(clock: &ManualClock) -> Table {
+pub(crate) fn table(clock: &ManualClock) -> Table {
     LeaseTable::builder()
         .shards(1)
         .hasher(Identity)
@@ -50,16 +50,16 @@ pub fn table(clock: &ManualClock) -> Table {
         .unwrap()
 }
 
-pub fn holder(id: u64) -> HolderId {
+pub(crate) fn holder(id: u64) -> HolderId {
     HolderId::new(id).unwrap()
 }
 
 /// How often each outcome was reached, over all executions.
 #[derive(Clone, Default)]
-pub struct Outcomes(Arc<Mutex<BTreeMap<String, u64>>>);
+pub(crate) struct Outcomes(Arc<Mutex<BTreeMap<String, u64>>>);
 
 impl Outcomes {
-    pub fn reach(&self, outcome: impl ToString) {
+    pub(crate) fn reach(&self, outcome: impl ToString) {
         *self.0.lock().unwrap().entry(outcome.to_string()).or_default() += 1;
     }
 }
@@ -69,7 +69,7 @@ impl Outcomes {
 const SECS: u64 = 25;
 
 /// Explores a model, and makes sure that all of `expected` was reached and nothing else.
-pub fn explore(
+pub(crate) fn explore(
     preemptions: usize,
     expected: &[&str],
     model: impl Fn(&Outcomes) + Send + Sync + 'static,
