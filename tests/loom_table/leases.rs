@@ -1,6 +1,6 @@
 //! Two threads and one lease: who wins, and what the loser is told.
 
-use leasehold::{AcquireError, HolderId, Lost, ManualClock, RenewError, Revoke};
+use leasehold::{AcquireError, HolderId, Lease, Lost, ManualClock, RenewError, Revoke};
 use loom::thread;
 
 use crate::support::{TERM, Table, explore, holder, table};
@@ -175,5 +175,125 @@ fn stamp_exhaustion() {
             (Some(_), None) => "first",
             (None, _) => "second",
         });
+    });
+}
+
+/// A key that is created, against a look-up that compares it.
+#[test]
+fn creation_against_look_up() {
+    explore(2, &["absent", "vacant", "held"], |outcomes| {
+        let table = table(&ManualClock::new());
+        let other = table.clone();
+        let thread = thread::spawn(move || match other.inspect(&1) {
+            Some(info) => {
+                assert!(info.holder.is_none_or(|who| who == holder(1)));
+                "held"
+            }
+            None if other.resources() == 0 => "absent",
+            None => "vacant",
+        });
+        granted(&table, 1, holder(1));
+        outcomes.reach(thread.join().unwrap());
+    });
+}
+
+/// One key, put into one slot: without what follows an insertion.
+#[test]
+fn two_resolvers_of_one_key() {
+    explore(2, &["one slot"], |outcomes| {
+        let table = table(&ManualClock::new());
+        let other = table.clone();
+        let thread = thread::spawn(move || other.resource(&1).unwrap());
+        let mine = table.resource(&1).unwrap();
+        let theirs = thread.join().unwrap();
+        assert_eq!(table.resources(), 1);
+        mine.try_acquire(holder(1), TERM).unwrap().into_grant();
+        assert!(theirs.try_acquire(holder(2), TERM).is_err());
+        outcomes.reach("one slot");
+    });
+}
+
+/// An incarnation that was drawn for an insertion that came too late is not used: the key may have
+/// lived, and used up its slot, since.
+#[test]
+fn tokens_rise_over_a_late_creation() {
+    explore(1, &["before", "after", "refused"], |outcomes| {
+        let table = table(&ManualClock::new());
+        let other = table.clone();
+        let thread = thread::spawn(move || {
+            let cycle = || {
+                let lease = other.try_acquire(&1, holder(2), TERM).ok()?;
+                let token = lease.token();
+                lease.release().unwrap();
+                Some(token)
+            };
+            // Two grants use up a slot.
+            cycle().max(cycle())
+        });
+        let mine = table.try_acquire(&1, holder(1), TERM);
+        let mine = mine.ok().map(|lease| lease.into_grant().token());
+        let theirs = thread.join().unwrap();
+        // Mine stays: what they had, they had before.
+        assert!(mine.is_none() || theirs < mine, "tokens rise");
+        outcomes.reach(match (mine, theirs) {
+            (None, _) => "refused",
+            (_, None) => "before",
+            _ => "after",
+        });
+    });
+}
+
+/// A lease that ends, and whose slot is granted anew, before its winner told who it is.
+#[test]
+fn late_teller_against_takeover() {
+    explore(2, &["not granted yet", "revoked"], |outcomes| {
+        let table = table(&ManualClock::new());
+        table.resource(&1).unwrap();
+        let other = table.clone();
+        let thread = thread::spawn(move || {
+            let revoked = other.revoke(&1, Revoke::Now).is_ok();
+            revoked.then(|| granted(&other, 1, holder(1)))
+        });
+        let lease = table.try_acquire(&1, holder(2), TERM).unwrap();
+        let now = match thread.join().unwrap() {
+            Some(granted) => {
+                assert!(granted, "what was revoked is no obstacle");
+                outcomes.reach("revoked");
+                holder(1)
+            }
+            None => {
+                outcomes.reach("not granted yet");
+                holder(2)
+            }
+        };
+        let info = table.inspect(&1).unwrap();
+        assert_eq!(info.holder, Some(now), "who has it told last");
+        assert_eq!(info.token == lease.token(), now == holder(2));
+        lease.into_grant();
+    });
+}
+
+/// A grant that is taken up while its lease ends and another begins in its slot.
+#[test]
+fn grant_taken_up_against_takeover() {
+    explore(2, &["taken up", "lost"], |outcomes| {
+        let table = table(&ManualClock::new());
+        table.resource(&1).unwrap();
+        let grant = table.try_acquire(&1, holder(1), TERM).unwrap().into_grant();
+        let other = table.clone();
+        let thread = thread::spawn(move || {
+            other.revoke(&1, Revoke::Now).unwrap();
+            assert!(granted(&other, 1, holder(2)));
+        });
+        let lease = Lease::from_grant(&table, grant);
+        thread.join().unwrap();
+        outcomes.reach(match lease {
+            Ok(lease) => {
+                assert!(lease.release().is_err(), "it is not the other's lease");
+                "taken up"
+            }
+            Err(_) => "lost",
+        });
+        assert_eq!(table.inspect(&1).unwrap().holder, Some(holder(2)));
     });
 }

@@ -7,4 +7,5 @@
 
 mod leases;
 mod pages;
+mod reuse;
 mod support;

@@ -1,9 +1,11 @@
 //! Leases, and what goes on below them: pages that are replaced, thrown away and used again.
 
-use leasehold::{AcquireError, ManualClock, Revoke};
+use std::time::Duration;
+
+use leasehold::{AcquireError, LeaseTable, ManualClock, Revoke};
 use loom::thread;
 
-use crate::support::{TERM, Table, explore, holder, table};
+use crate::support::{Identity, TERM, Table, explore, holder, table};
 
 fn take(table: &Table, key: u64, who: u64) {
     table.try_acquire(&key, holder(who), TERM).unwrap().into_grant();
@@ -209,5 +211,91 @@ fn peeker_against_reuse() {
             (_, Ok(())) => {}
             other => panic!("{other:?}"),
         }
+    });
+}
+
+/// A look-up, without a pin and with one, while the directory grows.
+#[test]
+fn look_up_against_doubling() {
+    explore(1, &["found"], |outcomes| {
+        let table = table(&ManualClock::new());
+        take(&table, 1, 9);
+        take(&table, 2, 9);
+        let other = table.clone();
+        let thread = thread::spawn(move || {
+            let Err(AcquireError::Held(held)) = other.try_acquire(&1, holder(2), TERM) else {
+                panic!("9 has it")
+            };
+            assert_eq!(held.holder, Some(holder(9)));
+            assert_eq!(other.inspect(&1).unwrap().token, held.token);
+        });
+        // Splits the page.
+        take(&table, 3, 1);
+        thread.join().unwrap();
+        outcomes.reach("found");
+    });
+}
+
+/// A page that is replaced while the directory, for the sake of another page, is copied to one of
+/// twice the size: the copy hands on what the entry did, and leads to no page that was given back. 1,
+/// 3, 6 and 9 are of one half, 2, 4 and 8 of the other.
+#[test]
+fn replacement_against_doubling() {
+    explore(1, &["found"], |outcomes| {
+        let clock = ManualClock::new();
+        let table = table(&clock);
+        take(&table, 1, 9);
+        take(&table, 2, 9);
+        // Splits the page.
+        take(&table, 3, 9);
+        touch(&table, 4);
+        clock.advance_ticks(8);
+        let other = table.clone();
+        // Replaces the page of 2 by one, in which 4 is not.
+        let thread = thread::spawn(move || take(&other, 8, 2));
+        // Splits the page of 1 and 3.
+        take(&table, 9, 1);
+        // Splits that of 1 and 9, for which it uses what was given back.
+        take(&table, 6, 1);
+        assert_eq!(table.inspect(&2).unwrap().holder, Some(holder(9)));
+        thread.join().unwrap();
+        assert_eq!(table.len(), 6);
+        outcomes.reach("found");
+    });
+}
+
+/// As above, with a page that nobody has used before: the copy hands on its contents, too.
+#[test]
+fn fresh_page_against_doubling() {
+    explore(1, &["found"], |outcomes| {
+        let clock = ManualClock::new();
+        // Of one page for each half.
+        let builder = LeaseTable::builder().shards(1).capacity(3).retention(Duration::ZERO);
+        let table = builder.hasher(Identity).clock(clock.clone()).build().unwrap();
+        take(&table, 1, 9);
+        take(&table, 3, 9);
+        take(&table, 2, 9);
+        touch(&table, 4);
+        clock.advance_ticks(8);
+        let other = table.clone();
+        let thread = thread::spawn(move || take(&other, 8, 2));
+        take(&table, 9, 1);
+        assert_eq!(table.inspect(&2).unwrap().holder, Some(holder(9)));
+        thread.join().unwrap();
+        outcomes.reach("found");
+    });
+}
+
+/// Two threads that replace one page, with nothing after it: the loser goes on from the winner's.
+#[test]
+fn replacement_against_replacement() {
+    explore(1, &["done"], |outcomes| {
+        let table = full(&ManualClock::new());
+        let other = table.clone();
+        let thread = thread::spawn(move || drop(other.resource(&3).unwrap()));
+        table.resource(&4).unwrap();
+        thread.join().unwrap();
+        assert_eq!(table.inspect(&1).unwrap().holder, Some(holder(9)));
+        outcomes.reach("done");
     });
 }

@@ -36,14 +36,92 @@ impl Hasher for IdentityHasher {
     }
 }
 
+/// As [`Identity`], but keys that are the same modulo 100 have one hash.
+#[derive(Clone, Default)]
+pub(crate) struct Collide;
+
+#[derive(Default)]
+pub(crate) struct CollidingHasher(u64);
+
+impl BuildHasher for Collide {
+    type Hasher = CollidingHasher;
+
+    fn build_hasher(&self) -> CollidingHasher {
+        CollidingHasher::default()
+    }
+}
+
+impl Hasher for CollidingHasher {
+    fn finish(&self) -> u64 {
+        self.0 % 100
+    }
+
+    fn write(&mut self, _: &[u8]) {
+        unreachable!("keys are u64")
+    }
+
+    fn write_u64(&mut self, key: u64) {
+        self.0 = key;
+    }
+}
+
+type Hook = (u64, Box<dyn FnOnce() + Send>);
+
+/// As [`Identity`], with something to do when a key is hashed: what happens in the midst of an
+/// operation, without a schedule that has to be found.
+#[derive(Clone, Default)]
+pub(crate) struct Hooked(Arc<Mutex<Option<Hook>>>);
+
+impl Hooked {
+    /// The next time that the key is hashed, `act`.
+    pub(crate) fn when(&self, key: u64, act: impl FnOnce() + Send + 'static) {
+        *self.0.lock().unwrap() = Some((key, Box::new(act)));
+    }
+}
+
+pub(crate) struct HookedHasher(Hooked, u64);
+
+impl BuildHasher for Hooked {
+    type Hasher = HookedHasher;
+
+    fn build_hasher(&self) -> HookedHasher {
+        HookedHasher(self.clone(), 0)
+    }
+}
+
+impl Hasher for HookedHasher {
+    fn finish(&self) -> u64 {
+        self.1
+    }
+
+    fn write(&mut self, _: &[u8]) {
+        unreachable!("keys are u64")
+    }
+
+    fn write_u64(&mut self, key: u64) {
+        self.1 = key;
+        let hook = self.0.0.lock().unwrap().take_if(|(when, _)| *when == key);
+        if let Some((_, act)) = hook {
+            act();
+        }
+    }
+}
+
 pub(crate) type Table = LeaseTable<u64, Identity, ManualClock>;
 
 pub(crate) const TERM: Duration = Duration::from_millis(10);
 
 pub(crate) fn table(clock: &ManualClock) -> Table {
+    table_with(Identity, clock)
+}
+
+pub(crate) fn table_with<S: BuildHasher>(
+    hasher: S,
+    clock: &ManualClock,
+) -> LeaseTable<u64, S, ManualClock> {
     LeaseTable::builder()
         .shards(1)
-        .hasher(Identity)
+        .hasher(hasher)
         .retention(Duration::ZERO)
         .clock(clock.clone())
         .build()
@@ -80,6 +158,8 @@ pub(crate) fn explore(
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound.get_or_insert(preemptions);
     builder.max_branches = 100_000;
+    // The clock is looked at that often.
+    builder.checkpoint_interval = 500;
     builder.max_duration = Some(most);
     let reached = outcomes.clone();
     let started = std::time::Instant::now();
