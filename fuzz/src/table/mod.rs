@@ -89,7 +89,9 @@ struct Play<'t, K: Subject> {
 
 impl<'t, K: Subject> Play<'t, K> {
     fn step(&mut self, op: Op) {
-        self.model.begin();
+        if !matches!(op, Op::Time(_) | Op::Collect) {
+            self.model.begin();
+        }
         match op {
             Op::Acquire { key, holder, term, way } => self.acquire(key, holder, term, way),
             Op::Fill { from, count, holder, term, forget } => {
