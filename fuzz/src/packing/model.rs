@@ -71,12 +71,7 @@ pub(super) fn apply(word: Fields, step: Step) -> Outcome {
     }
 }
 
-fn acquire(
-    word: Fields,
-    (now, deadline): (u64, u64),
-    told: bool,
-    same_holder: bool,
-) -> Outcome {
+fn acquire(word: Fields, (now, deadline): (u64, u64), told: bool, same_holder: bool) -> Outcome {
     if word.frozen {
         return Outcome::Frozen;
     }

@@ -171,6 +171,10 @@ impl Life {
     pub(super) fn is_reason(&self, token: Token, lost: Lost) -> bool {
         let Some((newest, holder)) = self.newest else { return false };
         let holder = Some(holder);
+        if token != newest && self.is_dead() {
+            // The newest grant is in another life.
+            return lost == Lost::Taken { holder: None, token: None };
+        }
         if token != newest {
             return lost == Lost::Taken { holder, token: Some(newest) };
         }
