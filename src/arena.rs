@@ -3,9 +3,8 @@
 //! A page that was replaced comes back through [`Arena::retire`], a grace period later: no thread
 //! that could read its keys is left. Handles that still point to it need no grace: they find, in the
 //! words of its next life, that theirs is over. That rests on no word's value coming back (invariant
-//! P2), so a
-//! page's next life starts at a page time above every tick it ever had; a page that has used up its
-//! range of ticks rests until the clock itself has gone through a whole range.
+//! P2), so a page's next life starts at a page time above every tick it ever had; a page that has used
+//! up its range of ticks rests until the clock itself has gone through a whole range.
 
 use core::alloc::Layout;
 use core::ptr::{self, NonNull};
