@@ -33,6 +33,7 @@
 //! | refuse late holders | [`Fence`], [`Fenced`] |
 //! | say who holds | [`HolderId`] |
 //! | choose where time comes from | [`clock`] |
+//! | file ids under the ticks at which they are due | [`wheel`] |
 //! | test with leases | [`ManualClock`], [`testing`] |
 //!
 //! And to read: [how to use it](docs::guide), [its limits](docs::limits),
@@ -67,6 +68,7 @@ mod sync;
 mod table;
 pub mod testing;
 mod thread;
+pub mod wheel;
 mod word;
 
 pub use clock::{

@@ -15,6 +15,7 @@ mod memory;
 mod peers;
 mod report;
 mod threads;
+mod wheel;
 
 use lexopt::ValueExt;
 use measure::Pace;
@@ -34,7 +35,8 @@ const LEGEND: &str = "\
 # _t2: two threads on the same keys; an operation is wall time x 2 / operations of both
 # floor: one clock read and two 64-bit compare-exchanges on one word
 # best: the peer that is strongest against leasehold there
-# grow_*: single grants, medians over repetitions";
+# grow_*: single grants, medians over repetitions
+# wheel: an entry filed and fired, of a million, without a table";
 
 fn main() -> Result<(), lexopt::Error> {
     let (mut pace, mut only) = (Pace::FULL, None);
@@ -61,5 +63,6 @@ fn run(mut report: Report, pace: Pace) {
     cells::sizes(&mut report, pace);
     growth::growth(&mut report, pace);
     memory::memory(&mut report);
+    wheel::wheel(&mut report, pace);
     report.finish();
 }

@@ -70,6 +70,7 @@ impl Level {
             ("grow_p999", "clock") => Self::AtMost(800.0),
             ("grow_max", "dashmap") => Self::AtMost(0.5),
             ("bytes_per_resource", _) => Self::AtMost(64.0),
+            ("wheel", "btreemap") => Self::AtMost(0.5),
             ("allocs_per_op", _) => Self::AtMost(0.0),
             ("grant_release_key64k" | "grant_release_key64k_t2", _) => Self::AtMost(1.05),
             (keys, "best") if keys.starts_with("grant_release_key") => Self::AtMost(0.8),
