@@ -6,11 +6,12 @@
 //! P2), so a page's next life starts at a page time above every tick it ever had; a page that has used
 //! up its range of ticks rests until the clock itself has gone through a whole range.
 
-use core::alloc::Layout;
 use core::ptr::{self, NonNull};
 use std::alloc;
 
-use crate::page::{Page, Place};
+use crate::granted::Stride;
+use crate::page::Page;
+use crate::place::Place;
 use crate::stats::Striped;
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
@@ -57,33 +58,30 @@ struct Chunk<K> {
     next: *mut Chunk<K>,
     first: NonNull<Page<K>>,
     pages: usize,
+    stride: Stride,
     /// How many were handed out, or more.
     used: AtomicU64,
 }
 
 impl<K> Chunk<K> {
-    fn layout(pages: usize) -> Layout {
-        // Aligned like the memory's own pages, so that one of ours, of half the size with a `u64` key,
-        // lies in one of those: a look-up then misses one translation, not two.
-        let array = Layout::array::<Page<K>>(pages).expect("a chunk is a few pages");
-        array.align_to(4096).expect("a chunk is a few pages")
-    }
-
     /// A chunk of pages that have had no life yet.
-    fn new(pages: usize) -> NonNull<Self> {
-        let layout = Self::layout(pages);
+    fn new(pages: usize, stride: Stride) -> NonNull<Self> {
+        let layout = stride.layout::<K>(pages);
         // Zeroed, which is what `Page::new` makes: so memory that nobody has touched stays untouched
         // until its page is used.
         // SAFETY: the layout is not empty.
         let raw = unsafe { alloc::alloc_zeroed(layout) }.cast::<Page<K>>();
         let Some(first) = NonNull::new(raw) else { alloc::handle_alloc_error(layout) };
+        // For what lies behind the pages: see `granted`.
+        first.expose_provenance();
         // Loom's atomics are more than their values.
         #[cfg(leasehold_loom)]
-        for page in Self::run(first, pages) {
+        for page in Self::run(first, pages, stride) {
             // SAFETY: just allocated, with room and alignment for that many pages.
             unsafe { page.write(Page::new()) };
         }
-        let chunk = Self { next: ptr::null_mut(), first, pages, used: AtomicU64::new(0) };
+        let used = AtomicU64::new(0);
+        let chunk = Self { next: ptr::null_mut(), first, pages, stride, used };
         NonNull::from(Box::leak(Box::new(chunk)))
     }
 
@@ -96,7 +94,9 @@ impl<K> Chunk<K> {
         // SAFETY: it was leaked from a box in `new`, and by the contract is not used again.
         let chunk = unsafe { Box::from_raw(chunk.as_ptr()) };
         // SAFETY: allocated with this layout in `new`.
-        unsafe { alloc::dealloc(chunk.first.as_ptr().cast(), Self::layout(chunk.pages)) };
+        unsafe {
+            alloc::dealloc(chunk.first.as_ptr().cast(), chunk.stride.layout::<K>(chunk.pages));
+        };
     }
 
     /// A page that nobody has used.
@@ -104,25 +104,30 @@ impl<K> Chunk<K> {
         // Relaxed: only the count matters; a page that was never used has no history.
         let index = self.used.fetch_add(1, Ordering::Relaxed) as usize;
         // SAFETY: below the number of pages in the run.
-        (index < self.pages).then(|| unsafe { self.first.add(index) })
+        (index < self.pages).then(|| unsafe { self.stride.nth(self.first, index) })
     }
 
     /// The pages that were handed out.
     fn iter(&self) -> impl Iterator<Item = NonNull<Page<K>>> + use<K> {
         // Relaxed: the chunk's last user has everything before.
         let used = (self.used.load(Ordering::Relaxed) as usize).min(self.pages);
-        Self::run(self.first, used)
+        Self::run(self.first, used, self.stride)
     }
 
-    fn run(first: NonNull<Page<K>>, pages: usize) -> impl Iterator<Item = NonNull<Page<K>>> {
+    fn run(
+        first: NonNull<Page<K>>,
+        pages: usize,
+        stride: Stride,
+    ) -> impl Iterator<Item = NonNull<Page<K>>> {
         // SAFETY: the run was allocated for that many pages.
-        (0..pages).map(move |i| unsafe { first.add(i) })
+        (0..pages).map(move |i| unsafe { stride.nth(first, i) })
     }
 }
 
 /// The pages of a shard. Shared with the deferred calls that bring pages back, which may outlive the
 /// table; they run no code of the user's.
 pub(crate) struct Arena<K> {
+    stride: Stride,
     /// A stack of pages that may begin another life. Popped under a pin, and a page is pushed only
     /// after a grace period: so a page that is seen at the top, with its link, cannot come back there
     /// in between (no ABA).
@@ -142,8 +147,9 @@ unsafe impl<K: Send> Send for Arena<K> {}
 unsafe impl<K: Send> Sync for Arena<K> {}
 
 impl<K> Arena<K> {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(stride: Stride) -> Self {
         Self {
+            stride,
             ready: AtomicPtr::new(ptr::null_mut()),
             chunks: AtomicPtr::new(ptr::null_mut()),
             resting: Mutex::new(Vec::new()),
@@ -180,7 +186,6 @@ impl<K> Arena<K> {
             let page = unsafe {
                 let page = blank.page.as_ref();
                 page.drop_keys();
-                page.drop_successors();
                 page
             };
             // A vacant word's tick loses its two lowest bits: floors are multiples of four.
@@ -204,12 +209,15 @@ impl<K> Arena<K> {
         unsafe { epoch::defer(pinned, back) }
     }
 
+    /// Puts a page on the stack, a grace period after it was reachable.
     fn push(&self, page: NonNull<Page<K>>) {
+        // SAFETY: pages live as long as the arena; this one comes here by `retire` only.
+        unsafe { page.as_ref().drop_successors() };
         // Relaxed: the exchange checks it.
         let mut top = self.ready.load(Ordering::Relaxed);
         loop {
-            // SAFETY: pages live as long as the arena. Relaxed: the exchange below releases it.
-            unsafe { page.as_ref() }.link.store(top, Ordering::Relaxed);
+            // SAFETY: pages live as long as the arena.
+            unsafe { page.as_ref() }.set_next_ready(top);
             // Release: the popper finds the link, and all that the page's last users did. Relaxed on
             // failure: as for the load.
             match self.ready.compare_exchange_weak(
@@ -244,14 +252,18 @@ impl<K> Arena<K> {
         let mut top = self.ready.load(Ordering::Acquire);
         loop {
             let page = NonNull::new(top)?;
-            // SAFETY: pages live as long as the arena. Relaxed: ordered by the Acquire above; if the
-            // page was popped meanwhile, the exchange fails.
-            let next = unsafe { page.as_ref() }.link.load(Ordering::Relaxed);
+            // SAFETY: pages live as long as the arena.
+            let page_ref = unsafe { page.as_ref() };
+            // If the page was popped meanwhile, this is anything, and the exchange fails.
+            let next = page_ref.next_ready();
             // Acquire, both: as for the load. Pushes are read-modify-writes, so their release
             // sequences go on over this exchange.
             match self.ready.compare_exchange_weak(top, next, Ordering::Acquire, Ordering::Acquire)
             {
-                Ok(_) => return Some(page),
+                Ok(_) => {
+                    page_ref.set_next_ready(ptr::null_mut());
+                    return Some(page);
+                }
                 Err(found) => top = found,
             }
         }
@@ -293,7 +305,7 @@ impl<K> Arena<K> {
 
     /// Puts a chunk before the newest, unless somebody was first: then theirs has pages.
     fn link(&self, newest: *mut Chunk<K>, pages: usize) {
-        let chunk = Chunk::new(pages);
+        let chunk = Chunk::new(pages, self.stride);
         // SAFETY: the chunk is private until the exchange.
         unsafe { (*chunk.as_ptr()).next = newest };
         // Release: pairs with `allocate`; it carries on what earlier links released, as exchanges do.
@@ -306,7 +318,8 @@ impl<K> Arena<K> {
         );
         if linked.is_ok() {
             // Relaxed: a figure for people.
-            self.bytes.fetch_add(Chunk::<K>::layout(pages).size() as u64, Ordering::Relaxed);
+            let size = self.stride.layout::<K>(pages).size();
+            self.bytes.fetch_add(size as u64, Ordering::Relaxed);
         } else {
             // SAFETY: it was not linked, so nobody else has it.
             unsafe { Chunk::free(chunk) };
@@ -350,6 +363,15 @@ impl<K> Arena<K> {
 
 impl<K> Drop for Arena<K> {
     fn drop(&mut self) {
+        // Relaxed: the last share of the arena goes, with everything of all threads before it.
+        let mut ready = self.ready.load(Ordering::Relaxed);
+        while let Some(page) = NonNull::new(ready) {
+            // SAFETY: pages live as long as the arena.
+            let page = unsafe { page.as_ref() };
+            // What it has there is a link, not successors.
+            ready = page.next_ready();
+            page.set_next_ready(ptr::null_mut());
+        }
         self.for_each_chunk(|chunk| {
             // SAFETY: chunks live as long as the arena.
             for page in unsafe { chunk.as_ref() }.iter() {

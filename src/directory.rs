@@ -9,8 +9,10 @@
 
 use core::ptr;
 
+use crate::expiry::due::Filings;
 use crate::hash::Hash;
-use crate::page::{Page, Place};
+use crate::page::Page;
+use crate::place::Place;
 use crate::prefetch::prefetch;
 use crate::sync::atomic::{AtomicPtr, Ordering};
 use crate::sync::epoch::Guard;
@@ -143,13 +145,13 @@ impl<K> Directory<K> {
 
     /// Moves every entry of a place on to pages that have no successors. When it returns, no entry
     /// leads to a page of that place which had some before; and none will again.
-    pub(crate) fn advance(&self, place: Place, pinned: &Guard) {
+    pub(crate) fn advance(&self, place: Place, filings: &Filings<K>, pinned: &Guard) {
         loop {
             let table = self.table();
             let first = table.index(place.prefix);
             let count = 1_usize << table.depth.saturating_sub(place.depth);
             let mut covered = first..first + count;
-            if covered.all(|index| Self::advance_entry(table, index, pinned)) {
+            if covered.all(|index| Self::advance_entry(table, index, filings, pinned)) {
                 return;
             }
             self.double(table);
@@ -157,7 +159,7 @@ impl<K> Directory<K> {
     }
 
     /// `false` if the table has moved to a larger one, or must.
-    fn advance_entry(table: &Table<K>, index: usize, pinned: &Guard) -> bool {
+    fn advance_entry(table: &Table<K>, index: usize, filings: &Filings<K>, pinned: &Guard) -> bool {
         let entry = &table.entries[index];
         // Acquire: as in `page`.
         let mut found = entry.load(Ordering::Acquire);
@@ -179,7 +181,7 @@ impl<K> Directory<K> {
                 if high { successors.high } else { successors.low }
             };
             // SAFETY: a successor of a page that the caller is pinned on.
-            unsafe { &*next }.open();
+            unsafe { &*next }.open(filings);
             // AcqRel: Release hands over the successor's contents, with the Acquire of `successors`.
             // Acquire on failure: the entry found is followed like a loaded one.
             match entry.compare_exchange(

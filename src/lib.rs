@@ -47,16 +47,21 @@ pub mod clock;
 mod directory;
 pub mod docs;
 mod error;
+mod events;
+mod expiry;
 mod fence;
 #[cfg(fuzzing)]
 #[doc(hidden)]
 pub mod fuzzing;
 mod grant;
+mod granted;
 mod hash;
 mod id;
+mod insert;
 mod key_cell;
 mod lease;
 mod page;
+mod place;
 mod prefetch;
 mod replace;
 mod resource;
@@ -76,6 +81,8 @@ pub use clock::{
     TickRate,
 };
 pub use error::{AcquireError, Held, Lost, NotHeld, RenewError};
+pub use events::{Causes, EndCause, Ended, RecvError, SubscribeError, Subscription};
+pub use expiry::{ClockGap, GapPolicy, Sweeper, Sweeping, Swept};
 pub use fence::{Fence, Fenced, StaleToken};
 pub use grant::Grant;
 pub use id::{HolderId, InvalidHolder, TableId, Token};

@@ -9,7 +9,10 @@
 use core::borrow::Borrow;
 use core::ptr;
 
+use crate::expiry::due::{Due, Filings};
 use crate::hash::Hash;
+use crate::insert::Insert;
+use crate::place::Place;
 use crate::slot::Slot;
 use crate::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use crate::sync::epoch::Guard;
@@ -41,11 +44,15 @@ pub(crate) struct Page<K> {
     /// No word of any life had a tick above it, but for how a lease ended. Raised before the word is
     /// (invariant P10).
     top: AtomicU64,
+    /// What comes after the page, once it was replaced. While it is in the arena's stack of pages that may
+    /// be used again: the next one there.
     successor: AtomicPtr<Successors<K>>,
-    /// The next page in the arena's stack of those that may be used again.
-    pub(crate) link: AtomicPtr<Page<K>>,
-    /// The hashes it is for: `[prefix 58 | depth 6]`.
+    /// The hashes it is for: [`Place::bits`].
     place: AtomicU64,
+    /// When the sweeper must next look at it.
+    pub(crate) due: Due,
+    /// The next page in the stack of those that are to be filed with the sweeper.
+    pub(crate) filed: AtomicPtr<Page<K>>,
     slots: [Slot<K>; SLOTS],
 }
 
@@ -53,71 +60,6 @@ pub(crate) struct Page<K> {
 pub(crate) struct Successors<K> {
     pub(crate) low: *const Page<K>,
     pub(crate) high: *const Page<K>,
-}
-
-/// Which hashes a page is for: those whose top `depth` bits (below the shard's) are `prefix`'s.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
-    /// Left-aligned.
-    pub(crate) prefix: u64,
-    pub(crate) depth: u32,
-}
-
-impl Place {
-    /// The place of the hashes that start as `prefix` does. Depths stay far below 58.
-    pub(crate) fn new(prefix: u64, depth: u32) -> Self {
-        debug_assert!(depth < 58);
-        let mask = if depth == 0 { 0 } else { u64::MAX << (64 - depth) };
-        Self { prefix: prefix & mask, depth }
-    }
-
-    /// The bit of a left-aligned hash that tells the halves apart.
-    pub(crate) fn half_bit(self) -> u64 {
-        1 << (63 - self.depth)
-    }
-
-    pub(crate) fn halves(self) -> (Self, Self) {
-        let depth = self.depth + 1;
-        (Self::new(self.prefix, depth), Self::new(self.prefix | self.half_bit(), depth))
-    }
-
-    /// The left-aligned prefix after the last of this place; `None` at the end.
-    pub(crate) fn after(self) -> Option<u64> {
-        if self.depth == 0 { None } else { self.prefix.checked_add(1 << (64 - self.depth)) }
-    }
-}
-
-/// The page's `insert` word: `[version 56 | announced slot + 1 : 7 | frozen 1]`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Insert(u64);
-
-impl Insert {
-    const FROZEN: u64 = 1;
-    const ANNOUNCED_SHIFT: u32 = 1;
-    const ANNOUNCED: u64 = 0x7f << Self::ANNOUNCED_SHIFT;
-    const VERSION: u64 = 1 << 8;
-
-    pub(crate) fn is_frozen(self) -> bool {
-        self.0 & Self::FROZEN != 0
-    }
-
-    fn announced(self) -> Option<usize> {
-        let slot = (self.0 & Self::ANNOUNCED) >> Self::ANNOUNCED_SHIFT;
-        (slot as usize).checked_sub(1)
-    }
-
-    fn announce(self, slot: usize) -> Self {
-        Self(self.0 | (slot as u64 + 1) << Self::ANNOUNCED_SHIFT)
-    }
-
-    /// The version is 56 bits, and one insertion takes one: a page has at most 62 in a life.
-    fn clear(self) -> Self {
-        Self((self.0 & !Self::ANNOUNCED).wrapping_add(Self::VERSION))
-    }
-
-    fn freeze(self) -> Self {
-        Self(self.0 | Self::FROZEN)
-    }
 }
 
 impl<K> Page<K> {
@@ -130,8 +72,9 @@ impl<K> Page<K> {
             floor: AtomicU64::new(0),
             top: AtomicU64::new(0),
             successor: AtomicPtr::new(ptr::null_mut()),
-            link: AtomicPtr::new(ptr::null_mut()),
             place: AtomicU64::new(0),
+            due: Due::new(),
+            filed: AtomicPtr::new(ptr::null_mut()),
             slots: core::array::from_fn(|_| Slot::new()),
         }
     }
@@ -182,9 +125,12 @@ impl<K> Page<K> {
 
     /// Makes a draft a page: by whoever leads others to it, once it is published. Under the pin by
     /// which it was found, so that it is not yet another life's draft.
-    pub(crate) fn open(&self) {
+    ///
+    /// Filed before it is opened, and so by somebody, whoever is suspended.
+    pub(crate) fn open(&self, filings: &Filings<K>) {
         // Relaxed: the exchange below decides.
         if self.floor.load(Ordering::Relaxed) & DRAFT != 0 {
+            filings.file_draft(self);
             // Release: a handle that finds it open finds what the draft was filled with.
             self.floor.fetch_and(!DRAFT, Ordering::Release);
         }
@@ -230,8 +176,9 @@ impl<K> Page<K> {
         // Relaxed, all: published by the Release of a successor or a directory entry.
         self.top.fetch_max(floor + crate::word::TICK_SLACK, Ordering::Relaxed);
         self.insert.store(0, Ordering::Relaxed);
-        self.place.store(place.prefix | u64::from(place.depth), Ordering::Relaxed);
+        self.place.store(place.bits(), Ordering::Relaxed);
         self.successor.store(ptr::null_mut(), Ordering::Relaxed);
+        self.due.begin();
         for slot in &self.slots {
             slot.reset(floor);
         }
@@ -245,8 +192,7 @@ impl<K> Page<K> {
 
     pub(crate) fn place(&self) -> Place {
         // Relaxed: written before the page was published, and constant from then on.
-        let place = self.place.load(Ordering::Relaxed);
-        Place::new(place, (place & 63) as u32)
+        Place::from_bits(self.place.load(Ordering::Relaxed))
     }
 
     // ---- search --------------------------------------------------------------------------------
@@ -325,10 +271,9 @@ impl<K> Page<K> {
     }
 
     /// The slot for a copy, in a private page that has room.
-    pub(crate) fn first_never(&self, hash: Hash) -> &Slot<K> {
-        let mut probe = self.probe(hash).map(|(_, slot)| slot);
-        probe
-            .find(|slot| slot.word().is_never())
+    pub(crate) fn first_never(&self, hash: Hash) -> (usize, &Slot<K>) {
+        self.probe(hash)
+            .find(|(_, slot)| slot.word().is_never())
             .expect("a page has room for its predecessor's keys")
     }
 
@@ -427,11 +372,12 @@ impl<K> Page<K> {
             .map_err(|_| unsafe { Box::from_raw(raw) })
     }
 
-    /// Frees the list of successors, at the end of a page's life.
+    /// Frees the list of successors, at the end of a page's life; its memory is the link of the arena's stack
+    /// from then on.
     ///
     /// # Safety
     ///
-    /// The page is private, and no pin is left from when it was not.
+    /// No pin is left from when the page was reachable, and it is not in the stack.
     pub(crate) unsafe fn drop_successors(&self) {
         // Acquire: whoever published them is done.
         let raw = self.successor.swap(ptr::null_mut(), Ordering::Acquire);
@@ -439,6 +385,17 @@ impl<K> Page<K> {
             // SAFETY: it came from `Box::into_raw` in `succeed`, and by the contract nobody uses it.
             drop(unsafe { Box::from_raw(raw) });
         }
+    }
+
+    /// The next page in the arena's stack.
+    pub(crate) fn next_ready(&self) -> *mut Self {
+        // Relaxed: ordered by the load that found this page at the top, if it still is there.
+        self.successor.load(Ordering::Relaxed).cast()
+    }
+
+    pub(crate) fn set_next_ready(&self, next: *mut Self) {
+        // Relaxed: the exchange that puts this page at the top releases it.
+        self.successor.store(next.cast(), Ordering::Relaxed);
     }
 
     /// Drops the keys of a life that is over. If one panics, the rest stay for another try.
@@ -460,7 +417,3 @@ impl<K> Page<K> {
         }
     }
 }
-
-#[cfg(all(test, not(leasehold_loom)))]
-#[path = "page_tests.rs"]
-mod tests;

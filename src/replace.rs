@@ -11,8 +11,11 @@ use core::hash::BuildHasher;
 use core::ptr::NonNull;
 
 use crate::arena::{Blank, Epochs};
+use crate::events::{EndCause, Ended};
+use crate::granted;
 use crate::hash::Hash;
-use crate::page::{Page, Place, SLOTS, Successors};
+use crate::page::{Page, SLOTS, Successors};
+use crate::place::Place;
 use crate::shard::{Ctx, Shard};
 use crate::slot::Slot;
 use crate::stats::Event;
@@ -22,25 +25,27 @@ use crate::word::Word;
 const KEEP_MAX: usize = SLOTS * 3 / 4;
 
 /// What goes on from a page.
-struct Survey {
+struct Survey<K> {
     keep: [bool; SLOTS],
     kept: usize,
     /// Slots with a key that are left behind: as many resources fewer are known.
     dropped: u64,
-    /// Leases among them that nobody ended.
+    /// Leases among them that nobody ended, and what is told of them.
     lapsed: u64,
+    ended: Vec<Ended<K>>,
     /// The latest deadline that is kept, in ticks of the clock.
     latest: Option<u64>,
 }
 
-impl Survey {
-    fn of<K>(page: &Page<K>, now: u64, retention: u64, force: bool) -> Self {
-        let time = page.time(now);
-        let none = Self { keep: [false; SLOTS], kept: 0, dropped: 0, lapsed: 0, latest: None };
-        page.slots().iter().enumerate().fold(none, |mut survey, (index, slot)| {
+impl<K: Clone> Survey<K> {
+    fn of<S>(page: &Page<K>, ctx: &Ctx<'_, K, S>, force: bool) -> Self {
+        let keep = [false; SLOTS];
+        let mut survey =
+            Self { keep, kept: 0, dropped: 0, lapsed: 0, ended: Vec::new(), latest: None };
+        for (index, slot) in page.slots().iter().enumerate() {
             let word = slot.word();
             if !word.is_published() {
-            } else if is_kept(word, time, retention, force) {
+            } else if is_kept(page, word, ctx, force) {
                 survey.keep[index] = true;
                 survey.kept += 1;
                 if word.is_leased() {
@@ -50,17 +55,30 @@ impl Survey {
                 survey.dropped += 1;
                 survey.lapsed += u64::from(word.is_leased());
             }
-            survey
-        })
+        }
+        survey
+    }
+
+    /// Takes down what is told of the leases that are left behind. The page is frozen.
+    fn with_ends<S>(mut self, page: &Page<K>, ctx: &Ctx<'_, K, S>) -> Self {
+        if self.lapsed > 0 && ctx.events.is_on() {
+            let slots = page.slots().iter().map(Slot::word).enumerate();
+            let ended = slots
+                .filter(|&(index, word)| word.is_leased() && !self.keep[index])
+                .filter_map(|(index, word)| ctx.report(page, index, word, EndCause::Lapsed));
+            self.ended = ended.collect();
+        }
+        self
     }
 }
 
 /// Whether a resource goes on: if somebody holds it, or used it lately. A lapsed lease that nobody
-/// asked for in all that time is not kept either.
-fn is_kept(word: Word, time: u64, retention: u64, force: bool) -> bool {
-    let recent = time <= word.tick().saturating_add(retention);
+/// asked for in all that time is not kept either, unless its holder has a grace in which to come back.
+fn is_kept<K, S>(page: &Page<K>, word: Word, ctx: &Ctx<'_, K, S>, force: bool) -> bool {
+    let time = page.time(ctx.now);
+    let recent = time <= word.tick().saturating_add(ctx.limits.retention);
     if word.is_leased() {
-        !word.is_reclaimable(time) || recent && !force
+        !word.is_reclaimable(time) || recent && !force || ctx.takeover_waits(page, word) > 0
     } else {
         recent && !force && !word.is_dead()
     }
@@ -91,27 +109,26 @@ where
     K: std::hash::Hash + Clone + 'static,
 {
     /// Whether replacing a full page makes room.
-    pub(crate) fn can_replace<S>(&self, page: &Page<K>, ctx: &Ctx<'_, S>) -> bool {
-        Survey::of(page, ctx.now, ctx.limits.retention, false).kept < SLOTS
-            || page.place().depth < self.depth_limit()
+    pub(crate) fn can_replace<S>(&self, page: &Page<K>, ctx: &Ctx<'_, K, S>) -> bool {
+        Survey::of(page, ctx, false).kept < SLOTS || page.place().depth < self.depth_limit()
     }
 
     /// Replaces a page, or helps to; when it returns, the directory leads to its successors. With
     /// `force`, everything that nobody holds is left behind, however lately it was used.
     #[cold]
     #[inline(never)]
-    pub(crate) fn settle<S: BuildHasher>(&self, page: &Page<K>, ctx: &Ctx<'_, S>, force: bool) {
+    pub(crate) fn settle<S: BuildHasher>(&self, page: &Page<K>, ctx: &Ctx<'_, K, S>, force: bool) {
         page.freeze();
         let won = page.successors(ctx.pinned).is_none() && self.succeed(page, ctx, force);
-        self.directory.advance(page.place(), ctx.pinned);
+        self.directory.advance(page.place(), &self.filings, ctx.pinned);
         if won {
             // Only now does no entry lead to it.
             self.arena.retire(NonNull::from(page), ctx.pinned);
         }
     }
 
-    fn succeed<S: BuildHasher>(&self, page: &Page<K>, ctx: &Ctx<'_, S>, force: bool) -> bool {
-        let survey = Survey::of(page, ctx.now, ctx.limits.retention, force);
+    fn succeed<S: BuildHasher>(&self, page: &Page<K>, ctx: &Ctx<'_, K, S>, force: bool) -> bool {
+        let survey = Survey::of(page, ctx, force).with_ends(page, ctx);
         let draft = self.draft(page, &survey, ctx);
         if page.succeed(Box::new(draft.successors())).is_err() {
             return false;
@@ -121,10 +138,18 @@ where
         ctx.room.release(survey.dropped);
         ctx.stats.add(Event::Eviction, survey.dropped);
         ctx.stats.add(Event::Lapse, survey.lapsed);
+        for ended in survey.ended {
+            ctx.events.tell(ended, ctx.now, ctx.pinned);
+        }
         true
     }
 
-    fn draft<S: BuildHasher>(&self, old: &Page<K>, survey: &Survey, ctx: &Ctx<'_, S>) -> Draft<K> {
+    fn draft<S: BuildHasher>(
+        &self,
+        old: &Page<K>,
+        survey: &Survey<K>,
+        ctx: &Ctx<'_, K, S>,
+    ) -> Draft<K> {
         let place = old.place();
         let mut epochs = ctx.epochs();
         if let Some(latest) = survey.latest {
@@ -132,20 +157,20 @@ where
         }
         let split = survey.kept > KEEP_MAX && place.depth < self.depth_limit();
         let draft = self.blanks(place, split, epochs, ctx);
-        let kept =
-            old.slots().iter().zip(survey.keep).filter_map(|(slot, keep)| keep.then_some(slot));
-        for slot in kept {
+        let kept = (0..SLOTS).filter(|&index| survey.keep[index]);
+        for index in kept {
+            let slot = old.slot(index);
             // SAFETY: it was found published, and `ctx` is pinned since before that.
             let key = unsafe { slot.with_key(K::clone) };
             let hash = Hash::of(ctx.hasher, &key);
             let upper = hash.below_shard(ctx.limits.shard_bits) & place.half_bit() != 0;
             let half = draft.high.as_ref().filter(|_| upper).unwrap_or(&draft.low);
-            copy(slot, old, half.page(), hash, key, ctx);
+            copy(old, index, half.page(), hash, key, ctx);
         }
         draft
     }
 
-    fn blanks<S>(&self, at: Place, split: bool, epochs: Epochs, ctx: &Ctx<'_, S>) -> Draft<K> {
+    fn blanks<S>(&self, at: Place, split: bool, epochs: Epochs, ctx: &Ctx<'_, K, S>) -> Draft<K> {
         if !split {
             return Draft { low: self.arena.take(epochs, at, ctx.stats, ctx.pinned), high: None };
         }
@@ -158,13 +183,14 @@ where
 
 /// Puts a copy of a frozen slot into a private page.
 fn copy<K: 'static, S>(
-    from: &Slot<K>,
     old: &Page<K>,
+    index: usize,
     new: &Page<K>,
     hash: Hash,
     key: K,
-    ctx: &Ctx<'_, S>,
+    ctx: &Ctx<'_, K, S>,
 ) {
+    let from = old.slot(index);
     let word = from.word();
     let mut tick = new.draft_time(old.clock_tick(word.tick()));
     if !word.is_leased() {
@@ -177,8 +203,14 @@ fn copy<K: 'static, S>(
         tick = tick.max(new.draft_time(ctx.now) + left);
     }
     new.raise_top(tick);
+    let idle = if word.is_leased() { 0 } else { 2 * ctx.limits.retention };
+    new.due.lower_quietly(tick + idle + 1);
     let copied = from.copied(tick);
-    let slot = new.first_never(hash);
+    let (index_in_new, slot) = new.first_never(hash);
+    if ctx.events.is_on() {
+        // SAFETY: ends are told of, so pages are timed; the new page is private.
+        unsafe { granted::copy(old, index, copied.told.is_some(), new, index_in_new) };
+    }
     // SAFETY: the new page is private, and the slot never had a key in this life.
     unsafe { slot.restore(copied, key) };
 }

@@ -5,8 +5,14 @@ use core::hash::BuildHasher;
 
 use crate::arena::{Arena, Epochs};
 use crate::directory::{DEPTH_MAX, Directory};
+use crate::events::hub::Hub;
+use crate::events::{EndCause, Ended};
+use crate::expiry::due::Filings;
+use crate::expiry::gap::GapWatch;
+use crate::granted::Stride;
 use crate::hash::Hash;
-use crate::page::{Page, Place};
+use crate::page::Page;
+use crate::place::Place;
 use crate::room::{Reservation, Room};
 use crate::stats::Striped;
 use crate::sync::atomic::{AtomicU64, Ordering};
@@ -29,17 +35,39 @@ pub(crate) struct Limits {
 }
 
 /// What an operation has at hand.
-pub(crate) struct Ctx<'a, S> {
+pub(crate) struct Ctx<'a, K, S> {
     pub(crate) hasher: &'a S,
     pub(crate) limits: &'a Limits,
     pub(crate) room: &'a Room,
     pub(crate) stats: &'a Striped,
+    pub(crate) events: &'a Hub<K>,
+    pub(crate) gaps: &'a GapWatch,
     pub(crate) pinned: &'a Guard,
     /// The clock, read during this operation.
     pub(crate) now: u64,
 }
 
-impl<S> Ctx<'_, S> {
+impl<K, S> Ctx<'_, K, S> {
+    /// For how long the lapsed lease in a word can be taken over by its own holder only, in ticks; 0 if by
+    /// anybody.
+    pub(crate) fn takeover_waits(&self, page: &Page<K>, word: Word) -> u64 {
+        self.gaps.takeover_waits(page.clock_tick(word.tick()), self.now)
+    }
+
+    /// What is told of the end of the lease in a word: before the exchange that ends it.
+    pub(crate) fn report(
+        &self,
+        page: &Page<K>,
+        index: usize,
+        word: Word,
+        cause: EndCause,
+    ) -> Option<Ended<K>>
+    where
+        K: Clone,
+    {
+        self.events.report(page, index, word, cause, self.now, self.pinned)
+    }
+
     pub(crate) fn epochs(&self) -> Epochs {
         let Limits { reach, term_max, .. } = *self.limits;
         Epochs { now: self.now, reach, term_max }
@@ -77,6 +105,7 @@ enum Attempt<'g, K> {
 pub(crate) struct Shard<K> {
     pub(crate) directory: Directory<K>,
     pub(crate) arena: Arc<Arena<K>>,
+    pub(crate) filings: Arc<Filings<K>>,
     /// The last incarnation that was given away.
     incarnations: AtomicU64,
     pages: AtomicU64,
@@ -84,18 +113,27 @@ pub(crate) struct Shard<K> {
 
 impl<K> Shard<K> {
     /// A shard with `1 << depth` pages.
-    pub(crate) fn new(depth: u32, epochs: Epochs, stripes: &Striped, pinned: &Guard) -> Self {
-        let arena = Arc::new(Arena::new());
+    pub(crate) fn new(
+        number: usize,
+        depth: u32,
+        epochs: Epochs,
+        stride: Stride,
+        filings: &Arc<Filings<K>>,
+        stripes: &Striped,
+        pinned: &Guard,
+    ) -> Self {
+        let arena = Arc::new(Arena::new(stride));
         let pages = 1_usize << depth;
         let fresh = (0..pages).map(|i| {
             let prefix = (i as u64) << 1 << (63 - depth);
-            let page = arena.take(epochs, Place::new(prefix, depth), stripes, pinned);
-            page.page().open();
+            let page = arena.take(epochs, Place::new(number, prefix, depth), stripes, pinned);
+            page.page().open(filings);
             page.into_page().as_ptr()
         });
         Self {
             directory: Directory::new(fresh),
             arena: arena.clone(),
+            filings: filings.clone(),
             incarnations: AtomicU64::new(0),
             pages: AtomicU64::new(pages as u64),
         }
@@ -145,7 +183,7 @@ impl<K> Shard<K> {
         &self,
         hash: Hash,
         identity: u64,
-        ctx: &Ctx<'g, S>,
+        ctx: &Ctx<'g, K, S>,
     ) -> Option<Found<'g, K>>
     where
         K: std::hash::Hash + Clone + 'static,
@@ -173,7 +211,7 @@ where
         &self,
         hash: Hash,
         key: &Q,
-        ctx: &Ctx<'g, S>,
+        ctx: &Ctx<'g, K, S>,
     ) -> Option<Found<'g, K>>
     where
         K: Borrow<Q>,
@@ -198,7 +236,7 @@ where
         &self,
         hash: Hash,
         key: &Q,
-        ctx: &Ctx<'g, S>,
+        ctx: &Ctx<'g, K, S>,
     ) -> Result<Found<'g, K>, NoSlot>
     where
         K: Borrow<Q>,
@@ -217,13 +255,21 @@ where
         }
     }
 
+    /// Sees to it that a new resource is looked at when it has been idle for long.
+    fn file_idle<S>(&self, page: &Page<K>, ctx: &Ctx<'_, K, S>) {
+        let tick = page.time(ctx.now) + 2 * ctx.limits.retention + 1;
+        if page.due.is_after(tick) {
+            self.filings.file(page, tick);
+        }
+    }
+
     /// The five steps of an insertion; see `docs/protocol.md`.
     fn insert_into<'g, Q, S>(
         &self,
         page: &'g Page<K>,
         hash: Hash,
         key: &Q,
-        ctx: &Ctx<'g, S>,
+        ctx: &Ctx<'g, K, S>,
     ) -> Attempt<'g, K>
     where
         K: Borrow<Q>,
@@ -269,6 +315,7 @@ where
             };
             if page.announce(seen, claimed.index) {
                 let index = claimed.announced();
+                self.file_idle(page, ctx);
                 return Attempt::Found(Found { page, index, word: page.slot(index).word() });
             }
             claim = Some(claimed);
@@ -297,7 +344,7 @@ impl<'g, K: 'static> Claim<'g, K> {
         identity: u64,
         key: K,
         reserved: Reservation<'g>,
-        ctx: &Ctx<'g, S>,
+        ctx: &Ctx<'g, K, S>,
     ) -> Option<Self> {
         let index = page.claim(hash, page.time(ctx.now))?;
         // SAFETY: just claimed, and a free slot has no key.

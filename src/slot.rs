@@ -37,6 +37,14 @@ impl<K> Slot<K> {
         Word::from_bits(self.word.load(Ordering::Acquire))
     }
 
+    /// The word, for the sweeper: after it raised the page's due tick.
+    #[inline]
+    pub(crate) fn word_for_visit(&self) -> Word {
+        // SeqCst: either this finds what a grant stored, or the grant finds the raised tick (invariant
+        // P12). As for `word` beyond that.
+        Word::from_bits(self.word.load(Ordering::SeqCst))
+    }
+
     /// Whether the word is still `seen`, after Acquire loads of what belongs to it.
     #[inline]
     pub(crate) fn is_still(&self, seen: Word) -> bool {
@@ -54,11 +62,12 @@ impl<K> Slot<K> {
     #[inline]
     pub(crate) fn transition(&self, from: Word, to: Word) -> Result<(), Word> {
         debug_assert_ne!(from, to);
-        // AcqRel: Release hands what this thread did (wrote a key, worked under the lease, raised the
-        // page's top) to whoever finds the new word; Acquire takes over what the last holder did.
-        // Acquire on failure: the word found is decided upon like a loaded one.
+        // SeqCst: a look at the page's due tick comes after it (invariant P12). Release hands what this
+        // thread did (wrote a key, worked under the lease, raised the page's top) to whoever finds the
+        // new word; Acquire takes over what the last holder did. Acquire on failure: the word found is
+        // decided upon like a loaded one.
         self.word
-            .compare_exchange(from.bits(), to.bits(), Ordering::AcqRel, Ordering::Acquire)
+            .compare_exchange(from.bits(), to.bits(), Ordering::SeqCst, Ordering::Acquire)
             .map(drop)
             .map_err(Word::from_bits)
     }

@@ -18,12 +18,48 @@ pub(crate) mod atomic {
 
 /// Atomics that loom need not see: counters that no decision rests on, and the clocks.
 pub(crate) mod std_atomic {
-    pub(crate) use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+    pub(crate) use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering, fence};
 }
 pub(crate) mod std_arc {
-    pub(crate) use std::sync::Arc;
+    pub(crate) use std::sync::{Arc, Weak};
+}
+pub(crate) mod std_once {
+    pub(crate) use std::sync::OnceLock;
 }
 pub(crate) use parking_lot::{Mutex, RwLock};
+
+/// Between two sequentially consistent operations: loom takes those for acquiring and releasing ones
+/// only, and this makes up for it. Outside of models it is nothing.
+#[inline(always)]
+pub(crate) fn seq_cst() {
+    // SeqCst: as strong as the operations that it stands between.
+    #[cfg(leasehold_loom)]
+    loom::sync::atomic::fence(atomic::Ordering::SeqCst);
+}
+
+#[cfg(not(leasehold_loom))]
+pub(crate) mod thread {
+    pub(crate) use std::thread::{Thread, current, park, park_timeout};
+
+    /// Starts a thread that nobody waits for.
+    pub(crate) fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
+        std::thread::Builder::new().name(name.into()).spawn(run).map(drop)
+    }
+}
+#[cfg(leasehold_loom)]
+pub(crate) mod thread {
+    pub(crate) use loom::thread::{Thread, current, park};
+
+    /// A model has no time: whoever sleeps is woken, or never.
+    pub(crate) fn park_timeout(_: core::time::Duration) {
+        park();
+    }
+
+    pub(crate) fn spawn(_: &str, run: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
+        loom::thread::spawn(run);
+        Ok(())
+    }
+}
 
 #[cfg(not(leasehold_loom))]
 pub(crate) use cell::UnsafeCell;

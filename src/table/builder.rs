@@ -1,25 +1,29 @@
 //! How a table is made.
 
-use core::error::Error;
-use core::fmt;
 use core::hash::BuildHasher;
 use core::time::Duration;
 use std::collections::HashMap;
 
 use crossbeam_utils::CachePadded;
 
+use super::build_error::BuildError;
+use super::expiry::Expiry;
 use super::shared::Core;
 use super::{DefaultHashBuilder, Key, LeaseTable};
 use crate::arena::Epochs;
 use crate::clock::{Clock, QuantaClock};
+use crate::expiry::driver::Stop;
+use crate::expiry::due::Filings;
+use crate::expiry::sweep::Sweeper as SweepState;
 use crate::id::TableId;
 use crate::page::SLOTS;
+use crate::place::PLACE_SHARDS_MAX;
 use crate::room::Room;
 use crate::shard::{Limits, Shard};
 use crate::stats::Striped;
-use crate::sync::RwLock;
 use crate::sync::epoch;
 use crate::sync::std_arc::Arc;
+use crate::sync::{Mutex, RwLock};
 use crate::word::TICK_BITS;
 
 /// The longest term: half the range of a word's tick.
@@ -27,9 +31,10 @@ const TERM_TICKS_MAX: u64 = 1 << (TICK_BITS - 1);
 /// The longest retention.
 const RETENTION_TICKS_MAX: u64 = 1 << (TICK_BITS - 3);
 /// The most shards.
-const SHARDS_MAX: usize = 1 << 12;
+pub(super) const SHARDS_MAX: usize = PLACE_SHARDS_MAX;
 /// The largest initial capacity; a table may grow beyond.
 const CAPACITY_MAX: usize = 1 << 36;
+
 /// Settings of a [`LeaseTable`], all with defaults.
 ///
 /// # Example
@@ -60,60 +65,7 @@ pub struct Builder<K, S = DefaultHashBuilder, C = QuantaClock> {
     retention: Duration,
     hasher: S,
     clock: C,
-    key: core::marker::PhantomData<fn() -> K>,
-}
-
-/// Settings that make no table.
-///
-/// # Example
-///
-/// ```
-/// use leasehold::{BuildError, LeaseTable};
-///
-/// let error = LeaseTable::<u64>::builder().shards(3).build().unwrap_err();
-/// assert_eq!(error, BuildError::Shards { shards: 3 });
-/// assert!(error.to_string().contains("power of two"));
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum BuildError {
-    /// `shards` is 0, not a power of two, or above 4096.
-    Shards {
-        /// The setting.
-        shards: usize,
-    },
-    /// `capacity` is above 2^36.
-    CapacityTooLarge {
-        /// The setting.
-        capacity: usize,
-        /// The largest.
-        max: usize,
-    },
-    /// `capacity` is above `capacity_max`.
-    CapacityAboveMax {
-        /// The setting.
-        capacity: usize,
-        /// The other setting.
-        capacity_max: usize,
-    },
-    /// `capacity_max` is 0: the table could grant nothing.
-    CapacityMaxZero,
-    /// `term_max` is shorter than a tick of the clock: the table could grant nothing.
-    TermMaxZero,
-    /// `term_max` is more than a lease's word can hold with this clock.
-    TermMaxTooLong {
-        /// The setting.
-        requested: Duration,
-        /// The longest: 2^41 ticks.
-        max: Duration,
-    },
-    /// `retention` is more than a lease's word can hold with this clock.
-    RetentionTooLong {
-        /// The setting.
-        requested: Duration,
-        /// The longest: 2^39 ticks.
-        max: Duration,
-    },
+    pub(super) expiry: Expiry<K>,
 }
 
 impl<K: Key> Builder<K> {
@@ -126,7 +78,7 @@ impl<K: Key> Builder<K> {
             retention: Duration::from_secs(10),
             hasher: DefaultHashBuilder::default(),
             clock: QuantaClock::default(),
-            key: core::marker::PhantomData,
+            expiry: Expiry::default(),
         }
     }
 }
@@ -250,9 +202,9 @@ impl<K: Key, S: BuildHasher, C: Clock> Builder<K, S, C> {
     /// assert!(table.inspect("anything").is_none());
     /// # Ok::<(), leasehold::BuildError>(())
     /// ```
-    pub fn hasher<S2: BuildHasher>(self, hasher: S2) -> Builder<K, S2, C> {
-        let Self { capacity, capacity_max, shards, term_max, retention, clock, key, .. } = self;
-        Builder { capacity, capacity_max, shards, term_max, retention, hasher, clock, key }
+    pub fn hasher<S2: BuildHasher + Send + Sync + 'static>(self, hasher: S2) -> Builder<K, S2, C> {
+        let Self { capacity, capacity_max, shards, term_max, retention, clock, expiry, .. } = self;
+        Builder { capacity, capacity_max, shards, term_max, retention, hasher, clock, expiry }
     }
 
     /// Another clock.
@@ -269,8 +221,8 @@ impl<K: Key, S: BuildHasher, C: Clock> Builder<K, S, C> {
     /// # Ok::<(), leasehold::BuildError>(())
     /// ```
     pub fn clock<C2: Clock>(self, clock: C2) -> Builder<K, S, C2> {
-        let Self { capacity, capacity_max, shards, term_max, retention, hasher, key, .. } = self;
-        Builder { capacity, capacity_max, shards, term_max, retention, hasher, clock, key }
+        let Self { capacity, capacity_max, shards, term_max, retention, hasher, expiry, .. } = self;
+        Builder { capacity, capacity_max, shards, term_max, retention, hasher, clock, expiry }
     }
 
     /// Makes the table.
@@ -288,7 +240,10 @@ impl<K: Key, S: BuildHasher, C: Clock> Builder<K, S, C> {
     /// assert!(builder.clone().build().is_ok());
     /// assert_eq!(builder.capacity_max(0).build().unwrap_err(), BuildError::CapacityMaxZero);
     /// ```
-    pub fn build(self) -> Result<LeaseTable<K, S, C>, BuildError> {
+    pub fn build(self) -> Result<LeaseTable<K, S, C>, BuildError>
+    where
+        S: Send + Sync + 'static,
+    {
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         let shards = self.checked_shards(processors)?;
         self.check_capacity()?;
@@ -306,7 +261,13 @@ impl<K: Key, S: BuildHasher, C: Clock> Builder<K, S, C> {
         let depth = initial_depth(self.capacity, shards);
         let pinned = epoch::pin();
         let stats = Striped::new(processors);
-        let new_shard = |_| CachePadded::new(Shard::new(depth, epochs, &stats, &pinned));
+        let expiry = self.expiry.checked(rate)?;
+        let filings = Arc::new(Filings::new(expiry.alarm.clone()));
+        let new_shard = |number| {
+            let shard =
+                Shard::new(number, depth, epochs, expiry.stride(), &filings, &stats, &pinned);
+            CachePadded::new(shard)
+        };
         let core = Core {
             rate,
             limits,
@@ -319,8 +280,19 @@ impl<K: Key, S: BuildHasher, C: Clock> Builder<K, S, C> {
             capacity_max: self.capacity_max.unwrap_or(usize::MAX),
             hasher: self.hasher,
             clock: self.clock,
+            events: expiry.events,
+            filings,
+            gaps: expiry.gaps,
+            sweeper: Mutex::new(Some(Box::new(SweepState::new()))),
+            interval_ticks: expiry.interval_ticks,
+            _stop: Stop(expiry.alarm),
         };
-        Ok(LeaseTable { core: Arc::new(core) })
+        let core = Arc::new(core);
+        if let Some(sweeper) = expiry.sweeper {
+            let started = sweeper.start(&core);
+            started.map_err(|error| BuildError::SweeperThread { kind: error.kind() })?;
+        }
+        Ok(LeaseTable { core })
     }
 
     fn checked_shards(&self, processors: usize) -> Result<usize, BuildError> {
@@ -367,36 +339,3 @@ fn initial_depth(capacity: usize, shards: usize) -> u32 {
     let pages = capacity.div_ceil(shards).div_ceil(SLOTS);
     pages.max(1).next_power_of_two().ilog2()
 }
-
-impl fmt::Display for BuildError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Shards { shards } => {
-                write!(f, "shards is {shards}: use a power of two from 1 to {SHARDS_MAX}")
-            }
-            Self::CapacityTooLarge { capacity, max } => {
-                write!(f, "capacity is {capacity}: use at most {max}, and let the table grow")
-            }
-            Self::CapacityAboveMax { capacity, capacity_max } => write!(
-                f,
-                "capacity is {capacity} but capacity_max is {capacity_max}: raise the one or lower \
-                 the other"
-            ),
-            Self::CapacityMaxZero => {
-                f.write_str("capacity_max is 0, so that nothing could be granted: use at least 1")
-            }
-            Self::TermMaxZero => f.write_str(
-                "term_max is shorter than a tick of the clock, so that nothing could be granted: \
-                 use a longer one",
-            ),
-            Self::TermMaxTooLong { requested, max } => {
-                write!(f, "term_max is {requested:?}: use at most {max:?} with this clock")
-            }
-            Self::RetentionTooLong { requested, max } => {
-                write!(f, "retention is {requested:?}: use at most {max:?} with this clock")
-            }
-        }
-    }
-}
-
-impl Error for BuildError {}

@@ -10,6 +10,7 @@ use super::shared::{Core, Won};
 use crate::at::{At, AtomicAt};
 use crate::clock::Clock;
 use crate::error::{Lost, RenewError};
+use crate::events::EndCause;
 use crate::hash::Hash;
 use crate::id::{HolderId, Token};
 use crate::page::Page;
@@ -171,7 +172,8 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
         let since = word.tick().saturating_sub(handle.span.load(Ordering::Relaxed));
         // The place and the word may be of two pages, if another thread moves the handle on meanwhile: then
         // a copy in a draft could have this very word, and does not count (invariants P4 and P7).
-        if slot.word() == word
+        if !self.events.tells(EndCause::Released)
+            && slot.word() == word
             && handle.is_in(slot)
             && let Some(since) = page.clamp(since, word.tick())
             && slot.transition(word, word.released(since)).is_ok()
@@ -313,8 +315,12 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
             }
             let expired = word.state() == State::Expired;
             let cause = if expired { Cause::Lapsed } else { Cause::Released };
+            let report = ctx.report(page, index, word, EndCause::of(cause));
             let since = page.time(now).min(word.tick());
             if slot.transition(word, word.end(since, cause)).is_ok() {
+                if let Some(ended) = report {
+                    self.events.tell(ended, now, &pinned);
+                }
                 if expired {
                     self.stats.add(Event::Lapse, 1);
                     return Err(Lost::Expired);

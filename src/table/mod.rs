@@ -13,8 +13,11 @@ use crate::lease::{Lease, OwnedLease};
 use crate::resource::Resource;
 use crate::sync::std_arc::Arc;
 
+mod attempt;
+mod build_error;
 mod builder;
 mod by_value;
+mod expiry;
 pub(crate) mod handle;
 mod hasher;
 mod iter;
@@ -22,7 +25,8 @@ pub(crate) mod shared;
 mod view;
 mod whole;
 
-pub use builder::{BuildError, Builder};
+pub use build_error::BuildError;
+pub use builder::Builder;
 pub use hasher::{DefaultHashBuilder, DefaultHasher};
 pub use iter::Iter;
 

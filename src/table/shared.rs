@@ -13,6 +13,12 @@ use crate::at::At;
 use crate::clock::{Clock, TickRate};
 use crate::directory::Entry;
 use crate::error::{AcquireError, Held, RenewError};
+use crate::events::hub::Hub;
+use crate::expiry::driver::Stop;
+use crate::expiry::due::Filings;
+use crate::expiry::gap::GapWatch;
+use crate::expiry::sweep::Sweeper;
+use crate::granted;
 use crate::hash::Hash;
 use crate::id::{HolderId, TableId};
 use crate::page::Page;
@@ -20,19 +26,28 @@ use crate::room::Room;
 use crate::shard::{Ctx, Found, Limits, NoSlot, Shard};
 use crate::slot::{self, Slot};
 use crate::stats::{Event, Striped};
-use crate::sync::RwLock;
 use crate::sync::epoch::{self, Guard};
 use crate::sync::std_arc::Arc;
-use crate::word::{Acquire, Cause, State, TICK_MAX, TICK_SLACK, Word};
+use crate::sync::{Mutex, RwLock};
+use crate::word::{State, TICK_MAX, TICK_SLACK, Word};
 
 pub(crate) struct Core<K, S, C> {
-    pub(super) clock: C,
-    pub(super) rate: TickRate,
+    pub(crate) clock: C,
+    pub(crate) rate: TickRate,
     pub(super) hasher: S,
     pub(super) limits: Limits,
     pub(super) room: Room,
     pub(super) stats: Striped,
-    pub(super) shards: Box<[CachePadded<Shard<K>>]>,
+    pub(crate) shards: Box<[CachePadded<Shard<K>>]>,
+    pub(crate) events: Hub<K>,
+    pub(crate) filings: Arc<Filings<K>>,
+    pub(crate) gaps: GapWatch,
+    /// What the sweeper knows; taken out while somebody sweeps, so that nothing runs under the lock.
+    pub(crate) sweeper: Mutex<Option<Box<Sweeper<K>>>>,
+    /// How late a sweep may be.
+    pub(crate) interval_ticks: u64,
+    /// Wakes the sweeper's thread when the table goes.
+    pub(super) _stop: Stop,
     pub(super) id: TableId,
     pub(super) labels: RwLock<HashMap<HolderId, Arc<str>>>,
     pub(super) term_max: Duration,
@@ -71,25 +86,15 @@ impl<K> Clone for Place<'_, K> {
 
 impl<K> Copy for Place<'_, K> {}
 
-/// How an attempt at one slot ended.
-enum Outcome {
-    Granted(Won),
-    Refused(Word),
-    /// The slot is dead, or its page is being replaced: look again.
-    Moved,
-    /// The page's base is too old for this deadline: replace it.
-    OutOfRange,
-}
-
 impl<K, S, C> Core<K, S, C> {
     #[inline]
     pub(super) fn shard(&self, hash: Hash) -> &Shard<K> {
         &self.shards[hash.shard(self.limits.shard_bits)]
     }
 
-    pub(super) fn ctx<'a>(&'a self, now: u64, pinned: &'a Guard) -> Ctx<'a, S> {
-        let Self { hasher, limits, room, stats, .. } = self;
-        Ctx { hasher, limits, room, stats, pinned, now }
+    pub(crate) fn ctx<'a>(&'a self, now: u64, pinned: &'a Guard) -> Ctx<'a, K, S> {
+        let Self { hasher, limits, room, stats, events, gaps, .. } = self;
+        Ctx { hasher, limits, room, stats, events, gaps, pinned, now }
     }
 }
 
@@ -201,7 +206,7 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
         if !in_use || word.is_reclaimable(time) || same_holder {
             return None;
         }
-        let held = self.held(slot, word, time);
+        let held = self.held_for(slot, word, time, 0);
         slot.is_still(word).then(|| {
             self.stats.add(Event::Refusal, 1);
             held
@@ -261,6 +266,7 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
         let granted = word.grant_vacant(deadline)?;
         page.raise_top(deadline);
         slot.transition(word, granted).ok()?;
+        self.see_to(page, deadline);
         Some(Won { granted, since })
     }
 
@@ -275,6 +281,10 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
     ) -> Handle<K> {
         let Place { page, slot, index } = place;
         let stamp = won.granted.stamp();
+        if self.events.is_on() {
+            // SAFETY: ends are told of, so pages are timed; this is the winner, pinned or announced.
+            unsafe { granted::note(page, index, want.now) };
+        }
         let token = slot::token(slot.identity(), stamp);
         let name = Name { hash, token, holder: want.holder };
         if !slot.tell(stamp, want.holder) {
@@ -333,7 +343,7 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
         &self,
         hash: Hash,
         key: &Q,
-        ctx: &Ctx<'g, S>,
+        ctx: &Ctx<'g, K, S>,
     ) -> Result<Found<'g, K>, AcquireError>
     where
         K: Borrow<Q>,
@@ -355,10 +365,13 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
     /// Leaves the idle resources of one page behind, however lately they were used; the page of this
     /// hash first. `false` if nothing is idle.
     #[cold]
-    fn make_room(&self, hash: Hash, ctx: &Ctx<'_, S>) -> bool {
+    fn make_room(&self, hash: Hash, ctx: &Ctx<'_, K, S>) -> bool {
         let settle = |shard: &Shard<K>, page: &Page<K>| {
             let time = page.time(ctx.now);
-            let is_idle = |word: Word| word.state() == State::Vacant || word.is_reclaimable(time);
+            let is_idle = |word: Word| {
+                word.state() == State::Vacant
+                    || word.is_reclaimable(time) && ctx.takeover_waits(page, word) == 0
+            };
             let idle = page.slots().iter().map(Slot::word).any(is_idle);
             if idle {
                 shard.settle(page, ctx, true);
@@ -371,99 +384,5 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
                 let mut pages = shard.pages_from(0, ctx.pinned);
                 pages.any(|page| settle(shard, page))
             })
-    }
-
-    /// Tries to grant the slot that was found. `None`: look again.
-    #[inline]
-    pub(super) fn grant(
-        &self,
-        found: &Found<'_, K>,
-        hash: Hash,
-        want: Want,
-        pinned: &Guard,
-    ) -> Option<Result<Handle<K>, AcquireError>> {
-        let &Found { page, index, .. } = found;
-        let slot = page.slot(index);
-        match self.try_grant(found, want) {
-            Outcome::Granted(won) => {
-                let place = Place { page, slot, index };
-                Some(Ok(self.handle(place, hash, won, want)))
-            }
-            Outcome::Refused(word) => {
-                self.stats.add(Event::Refusal, 1);
-                Some(Err(AcquireError::Held(self.held(slot, word, page.time(want.now)))))
-            }
-            Outcome::Moved => None,
-            Outcome::OutOfRange => {
-                self.shard(hash).settle(page, &self.ctx(want.now, pinned), false);
-                None
-            }
-        }
-    }
-
-    #[inline]
-    fn try_grant(&self, found: &Found<'_, K>, want: Want) -> Outcome {
-        let &Found { page, index, mut word } = found;
-        let slot = page.slot(index);
-        let time = page.time(want.now);
-        let deadline = time.saturating_add(want.ticks);
-        if deadline > TICK_MAX - TICK_SLACK {
-            return Outcome::OutOfRange;
-        }
-        loop {
-            let told = slot.is_told(word);
-            let same_holder = slot.holder_of(word.stamp()) == Some(want.holder);
-            let (next, ended, outcome) = match word.acquire(time, deadline, told, same_holder) {
-                Acquire::Grant { next, ended } => {
-                    page.raise_top(deadline);
-                    (next, ended, Outcome::Granted(Won { granted: next, since: time }))
-                }
-                Acquire::Bury { next, ended } => (next, ended, Outcome::Moved),
-                Acquire::Refused => return Outcome::Refused(word),
-                Acquire::Dead | Acquire::Frozen => return Outcome::Moved,
-            };
-            match slot.transition(word, next) {
-                Ok(()) => {
-                    self.count_grant(ended, &outcome);
-                    return outcome;
-                }
-                Err(found) => word = found,
-            }
-        }
-    }
-
-    #[inline]
-    fn count_grant(&self, ended: Option<Cause>, outcome: &Outcome) {
-        if matches!(outcome, Outcome::Granted(_)) {
-            self.stats.add(Event::Grant, 1);
-        }
-        match ended {
-            None => {}
-            Some(Cause::Superseded) => self.stats.add(Event::Superseded, 1),
-            Some(_) => self.stats.add(Event::Lapse, 1),
-        }
-    }
-
-    /// Tells who won a grant whose page was being replaced when it was told.
-    #[cold]
-    #[inline(never)]
-    fn tell_copy(&self, name: Name, now: u64) {
-        let pinned = epoch::pin();
-        let ctx = self.ctx(now, &pinned);
-        let (identity, stamp) = (name.identity(), name.stamp());
-        if let Some(found) = self.shard(name.hash).find_identity(name.hash, identity, &ctx) {
-            found.page.slot(found.index).tell_copy(stamp, name.holder);
-        }
-    }
-
-    #[inline]
-    fn held(&self, slot: &Slot<K>, word: Word, time: u64) -> Held {
-        // Reclaimable one tick after the deadline, and rounded up: no earlier retry can succeed.
-        let ticks = (word.tick() + 1).saturating_sub(time);
-        Held {
-            holder: slot.holder_of(word.stamp()),
-            token: slot::token(slot.identity(), word.stamp()),
-            retry_after: self.rate.duration_ceil(ticks),
-        }
     }
 }

@@ -8,6 +8,7 @@ use super::shared::Core;
 use super::{Key, LeaseInfo, Revoke};
 use crate::clock::Clock;
 use crate::error::NotHeld;
+use crate::events::EndCause;
 use crate::hash::Hash;
 use crate::shard::Found;
 use crate::slot;
@@ -62,11 +63,19 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
                 }
             };
             let slot = found.page.slot(found.index);
+            let report = match how {
+                Revoke::Now => ctx.report(found.page, found.index, found.word, EndCause::Revoked),
+                Revoke::After(_) => None,
+            };
             if next == found.word || slot.transition(found.word, next).is_ok() {
+                if let Some(ended) = report {
+                    self.events.tell(ended, now, &pinned);
+                }
                 if how == Revoke::Now {
                     self.stats.add(Event::Revocation, 1);
                     return Ok(LeaseInfo { remaining: Duration::ZERO, closing: false, ..info });
                 }
+                self.see_to(found.page, next.tick());
                 let remaining = self.rate.duration_floor(next.tick().saturating_sub(time));
                 return Ok(LeaseInfo { remaining, closing: true, ..info });
             }

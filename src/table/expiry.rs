@@ -1,0 +1,227 @@
+//! Settings and methods about the ends of leases: sweeps and events.
+
+use core::fmt;
+use core::hash::BuildHasher;
+use core::time::Duration;
+
+use super::build_error::BuildError;
+use super::{Builder, Key, LeaseTable};
+use crate::clock::{Clock, TickRate};
+use crate::events::hub::{Hub, Listener};
+use crate::events::{Causes, Ended, SubscribeError, Subscription};
+use crate::expiry::alarm::Alarm;
+use crate::expiry::gap::GapWatch;
+use crate::expiry::{ClockGap, GapPolicy, Sweeper, Sweeping, Swept};
+use crate::granted::Stride;
+use crate::sync::std_arc::Arc;
+
+/// What a builder is told of sweeps and events.
+pub(super) struct Expiry<K> {
+    causes: Option<Causes>,
+    listener: Option<Listener<K>>,
+    sweeper: Option<Sweeper>,
+    gap_threshold: Duration,
+    gap_policy: GapPolicy,
+}
+
+impl<K> Default for Expiry<K> {
+    fn default() -> Self {
+        Self {
+            causes: None,
+            listener: None,
+            sweeper: None,
+            gap_threshold: Duration::from_secs(5),
+            gap_policy: GapPolicy::default(),
+        }
+    }
+}
+
+impl<K> Clone for Expiry<K> {
+    fn clone(&self) -> Self {
+        let Self { causes, listener, sweeper, gap_threshold, gap_policy } = self;
+        Self {
+            causes: *causes,
+            listener: listener.clone(),
+            sweeper: sweeper.clone(),
+            gap_threshold: *gap_threshold,
+            gap_policy: *gap_policy,
+        }
+    }
+}
+
+impl<K> fmt::Debug for Expiry<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Expiry")
+            .field("causes", &self.causes)
+            .field("listener", &self.listener.is_some())
+            .field("sweeper", &self.sweeper)
+            .field("gap_threshold", &self.gap_threshold)
+            .field("gap_policy", &self.gap_policy)
+            .finish()
+    }
+}
+
+/// What a table gets of it.
+pub(super) struct Checked<K> {
+    pub(super) events: Hub<K>,
+    pub(super) gaps: GapWatch,
+    pub(super) alarm: Arc<Alarm>,
+    pub(super) interval_ticks: u64,
+    pub(super) sweeper: Option<Sweeper>,
+}
+
+impl<K> Checked<K> {
+    pub(super) fn stride(&self) -> Stride {
+        if self.events.is_on() { Stride::Timed } else { Stride::Plain }
+    }
+}
+
+impl<K> Expiry<K> {
+    pub(super) fn checked(self, rate: TickRate) -> Result<Checked<K>, BuildError> {
+        let Self { causes, listener, sweeper, gap_threshold, gap_policy } = self;
+        let default = if listener.is_some() { Causes::ALL } else { Causes::NONE };
+        let causes = causes.unwrap_or(default);
+        if listener.is_some() && causes == Causes::NONE {
+            return Err(BuildError::ListenerWithoutEvents);
+        }
+        let interval = sweeper.clone().unwrap_or_default().interval;
+        let interval_ticks = rate.ticks_floor(interval);
+        let alarm = Arc::new(Alarm::new(interval_ticks));
+        let grace = match gap_policy {
+            GapPolicy::Lapse => 0,
+            GapPolicy::Grace(grace) => rate.ticks_floor(grace),
+        };
+        Ok(Checked {
+            events: Hub::new(causes, listener, rate, alarm.clone()),
+            gaps: GapWatch::new(rate.ticks_floor(gap_threshold), grace),
+            alarm,
+            interval_ticks,
+            sweeper,
+        })
+    }
+}
+
+impl<K: Key, S: BuildHasher, C: Clock> Builder<K, S, C> {
+    /// Which ends of leases the table tells of, to its [`listener`](Self::listener) and to
+    /// [subscriptions](LeaseTable::subscribe). Default: all, if there is a listener, and none if not.
+    ///
+    /// A table that tells of no ends pays nothing for it. One that does keeps when each lease was granted,
+    /// eight bytes a slot. Telling of releases costs each release a look-up.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use leasehold::{Causes, EndCause, LeaseTable};
+    ///
+    /// let table = LeaseTable::<u64>::builder().events(Causes::of(EndCause::Lapsed)).build()?;
+    /// let lapses = table.subscribe(1_000)?;
+    /// # drop(lapses);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn events(mut self, causes: Causes) -> Self {
+        self.expiry.causes = Some(causes);
+        self
+    }
+
+    /// Code that is called once for the end of each lease, by whoever [sweeps](LeaseTable::sweep): the
+    /// [`sweeper`](Self::sweeper)'s thread, or yours. Never inside a grant or a release, and under no lock.
+    ///
+    /// Ends that other threads bring about wait in memory until somebody sweeps. If the listener panics,
+    /// the panic hook reports it, and it is called for the next end all the same. It may use the table; if
+    /// it holds a handle of it, the table lives until that is dropped.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use leasehold::{EndCause, HolderId, LeaseTable};
+    /// use std::sync::mpsc;
+    /// use std::time::Duration;
+    ///
+    /// let (sender, ends) = mpsc::channel();
+    /// let table = LeaseTable::<u64>::builder()
+    ///     .listener(move |ended| drop(sender.send((ended.key, ended.cause))))
+    ///     .build()?;
+    /// drop(table.try_acquire(&1, HolderId::mint(), Duration::from_secs(5))?);
+    /// let swept = table.sweep(100)?;
+    /// assert_eq!((swept.told, ends.try_recv()?), (1, (1, EndCause::Released)));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn listener(mut self, listener: impl Fn(&Ended<K>) + Send + Sync + 'static) -> Self {
+        self.expiry.listener = Some(Arc::new(listener));
+        self
+    }
+
+    /// A thread that [sweeps](LeaseTable::sweep) the table. Default: none.
+    ///
+    /// Without, and with nobody who sweeps by hand, leases end by the clock all the same; but nobody is told
+    /// of it, and what is idle is forgotten only to make room.
+    ///
+    /// # Example
+    ///
+    /// See [`Sweeper`].
+    pub fn sweeper(mut self, sweeper: Sweeper) -> Self {
+        self.expiry.sweeper = Some(sweeper);
+        self
+    }
+
+    /// What to do when the clock has jumped: when something is found that was due for longer than
+    /// `threshold`, though the table is swept. Default: five seconds, [`GapPolicy::Lapse`].
+    ///
+    /// The threshold must be longer than sweeps may be late.
+    ///
+    /// # Example
+    ///
+    /// See [`GapPolicy`].
+    pub fn clock_gap(mut self, threshold: Duration, policy: GapPolicy) -> Self {
+        self.expiry.gap_threshold = threshold;
+        self.expiry.gap_policy = policy;
+        self
+    }
+}
+
+impl<K: Key, S: BuildHasher, C: Clock> LeaseTable<K, S, C> {
+    /// Ends leases that lapsed, tells of them, and forgets resources that were idle for between one and two
+    /// [retentions](Builder::retention); for those who have a loop to do it in. What is due for longest comes
+    /// first.
+    ///
+    /// At most `budget` pages are visited, 0 taken as 1: each is 62 leases at most, and some microseconds
+    /// without what the listener takes. The rest waits for the next call.
+    ///
+    /// # Errors
+    ///
+    /// [`Sweeping`], if another thread is at it, or the caller itself, from the listener.
+    ///
+    /// # Example
+    ///
+    /// See [`Swept`].
+    pub fn sweep(&self, budget: usize) -> Result<Swept, Sweeping> {
+        self.core.sweep(budget)
+    }
+
+    /// A bounded queue of the ends of leases, from now on.
+    ///
+    /// # Errors
+    ///
+    /// [`SubscribeError`]: the table tells of no ends, or the capacity is 0.
+    ///
+    /// # Example
+    ///
+    /// See [`Subscription`].
+    pub fn subscribe(&self, capacity: usize) -> Result<Subscription<K>, SubscribeError> {
+        self.core.events.subscribe(capacity)
+    }
+
+    /// The last jump of the clock that was seen; see [`Builder::clock_gap`].
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use leasehold::LeaseTable;
+    ///
+    /// assert_eq!(LeaseTable::<u64>::new().clock_gap(), None);
+    /// ```
+    #[must_use]
+    pub fn clock_gap(&self) -> Option<ClockGap> {
+        self.core.clock_gap()
+    }
+}
