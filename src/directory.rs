@@ -66,6 +66,15 @@ impl<K> Entry<'_, K> {
         prefetch(home.wrapping_byte_add(64));
     }
 
+    /// Asks for the page's header, and for the line of a slot.
+    pub(crate) fn prefetch_slot(&self, index: Option<usize>) {
+        let page = unmarked(self.seen);
+        prefetch(page);
+        if let Some(index) = index {
+            prefetch(page.wrapping_byte_add(Page::<K>::offset_of(index)));
+        }
+    }
+
     /// The page that the entry led to, without a pin: its memory is mapped as long as the table lives,
     /// but it may be in another life.
     #[inline(always)]
@@ -113,6 +122,12 @@ impl<K> Directory<K> {
         let table = self.table.load(Ordering::Acquire);
         // SAFETY: tables are freed when the directory is dropped.
         unsafe { &*table }
+    }
+
+    /// Where the entry of a hash lies, to ask for it.
+    pub(crate) fn place_of(&self, below_shard: u64) -> *const AtomicPtr<Page<K>> {
+        let table = self.table();
+        &raw const table.entries[table.index(below_shard)]
     }
 
     /// The entry of a hash: a look-up's first half, which needs no pin.

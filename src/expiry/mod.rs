@@ -6,6 +6,7 @@
 //!
 //! - [`due`]: when a page must be looked at, and how the sweeper is told
 //! - [`alarm`]: waking a sweeper that sleeps too long
+//! - [`agenda`]: what the sweeper knows of the pages
 //! - [`sweep`], [`visit`]: the sweep, and its visit to one page
 //! - [`driver`]: the thread that sweeps, for those who have none
 //! - [`gap`]: clocks that jump
@@ -14,6 +15,7 @@ use core::error::Error;
 use core::fmt;
 use core::time::Duration;
 
+mod agenda;
 pub(crate) mod alarm;
 pub(crate) mod driver;
 pub(crate) mod due;

@@ -5,36 +5,33 @@
 //! pointer to a page, and a page can be replaced at any time without telling it: whoever publishes the
 //! replacement files that.
 
-use std::collections::HashMap;
-use std::collections::hash_map::Entry;
+use core::hash::BuildHasher;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use foldhash::fast::FixedState;
-
+use super::agenda::Agendas;
 use super::due::{Filed, NEVER};
 use super::visit::{Look, Visit};
 use super::{ClockGap, Sweeping, Swept};
 use crate::clock::Clock;
 use crate::events::Ended;
 use crate::place::Place;
+use crate::prefetch::prefetch;
 use crate::shard::Shard;
 use crate::sync::epoch;
 use crate::table::Key;
 use crate::table::shared::Core;
-use crate::wheel::{self, Wheel};
-use core::hash::BuildHasher;
 
 /// Ends of other threads that are told to the listener, for each page of the budget.
 const TOLD_PER_PAGE: usize = 64;
 /// Pages that are filed, for each page of the budget: it costs far less than a visit.
 const FILED_PER_PAGE: usize = 16;
+/// Places that are swept together.
+const BATCH: usize = 16;
 
 /// What the sweeper knows. One thread at a time has it.
 pub(crate) struct Sweeper<K> {
-    /// Places, by the tick of the clock at which they must be looked at. Made at the first sweep.
-    wheel: Option<Wheel<Place>>,
-    /// Where in the wheel each is, and at which tick; by [`Place::bits`].
-    keys: HashMap<u64, (wheel::Key, u64), FixedState>,
+    /// Made at the first sweep.
+    agendas: Option<Agendas>,
     /// What was taken off the stack and is yet to be filed.
     filed: Filed<K>,
     /// Ends that this sweep brought about and has yet to tell.
@@ -43,36 +40,11 @@ pub(crate) struct Sweeper<K> {
 
 impl<K> Sweeper<K> {
     pub(crate) fn new() -> Self {
-        Self { wheel: None, keys: HashMap::default(), filed: Filed::none(), ended: Vec::new() }
+        Self { agendas: None, filed: Filed::none(), ended: Vec::new() }
     }
 
-    /// Files a place, or moves it to an earlier tick.
-    fn file(&mut self, place: Place, tick: u64, now: u64) {
-        let wheel = self.wheel.get_or_insert_with(|| Wheel::starting_at(now));
-        match self.keys.entry(place.bits()) {
-            Entry::Vacant(entry) => {
-                entry.insert((wheel.insert(tick, place), tick));
-            }
-            // Later is never needed: a visit takes the place out.
-            Entry::Occupied(entry) => {
-                let (key, filed) = entry.into_mut();
-                if tick < *filed {
-                    *filed = tick;
-                    wheel.refile(*key, tick).expect("its key is kept as long as it is filed");
-                }
-            }
-        }
-    }
-
-    /// The place that has been due for longest, and since when.
-    fn pop_due(&mut self, now: u64) -> Option<(u64, Place)> {
-        let place = self.wheel.as_mut()?.pop_due(now)?.id;
-        let (_, tick) = self.keys.remove(&place.bits()).expect("what is filed has a key");
-        Some((tick, place))
-    }
-
-    fn next_due(&self) -> Option<u64> {
-        self.wheel.as_ref().and_then(Wheel::next_due)
+    fn agendas(&mut self, now: u64) -> &mut Agendas {
+        self.agendas.get_or_insert_with(|| Agendas::starting_at(now))
     }
 }
 
@@ -102,14 +74,11 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
         let mut swept = Swept::default();
         self.tell_queued(budget.saturating_mul(TOLD_PER_PAGE), &mut swept);
         self.file_all(sweeper, now, budget.saturating_mul(FILED_PER_PAGE), &mut swept);
-        while swept.pages < budget {
-            let Some((due, place)) = sweeper.pop_due(now) else { break };
-            if self.gaps.look(due, now) {
-                swept.clock_gap = self.clock_gap();
-            }
-            self.sweep_place(sweeper, place, &mut swept);
-        }
-        let next = if sweeper.filed.is_empty() { sweeper.next_due() } else { Some(now) };
+        while swept.pages < budget && self.sweep_batch(sweeper, now, budget, &mut swept) {}
+        let next = match &sweeper.agendas {
+            _ if !sweeper.filed.is_empty() => Some(now),
+            agendas => agendas.as_ref().and_then(Agendas::next_due),
+        };
         swept.more = next.is_some_and(|next| next <= now) || self.events.queued() > 0;
         swept.next_tick = next;
         swept.next_in = next.map(|next| self.rate.duration_ceil(next.saturating_sub(now)));
@@ -125,33 +94,110 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
             // SAFETY: the pages are this table's.
             let Some((page, tick)) = (unsafe { sweeper.filed.next() }) else { break };
             if tick != NEVER {
-                sweeper.file(page.place(), page.clock_tick(tick), now);
+                sweeper.agendas(now).file(page.place(), page.clock_tick(tick));
             }
             swept.filed += 1;
         }
     }
 
-    /// Visits the pages of a place, and files them anew.
-    fn sweep_place(&self, sweeper: &mut Sweeper<K>, place: Place, swept: &mut Swept) {
-        let mut next = Some(place.prefix);
-        while let Some(prefix) = next {
-            let visited =
-                catch_unwind(AssertUnwindSafe(|| self.visit(sweeper, place, prefix, swept)));
-            swept.pages += 1;
-            let at = visited.unwrap_or_else(|_| {
-                // A key's code panicked. Whatever it was, the rest of the table goes on, and this page is
-                // tried again, though not at once.
-                swept.panics += 1;
-                let now = self.clock.now();
-                sweeper.file(place, now.saturating_add(self.interval_ticks.max(1)), now);
-                place
-            });
+    /// Does what has been due for longest, at several places, so that memory is asked for all of them at once.
+    /// `false` if nothing was due.
+    fn sweep_batch(
+        &self,
+        sweeper: &mut Sweeper<K>,
+        now: u64,
+        budget: usize,
+        swept: &mut Swept,
+    ) -> bool {
+        let mut batch = [0; BATCH];
+        let mut len = 0;
+        let agendas = sweeper.agendas(now);
+        for slot in batch.iter_mut().take(budget - swept.pages) {
+            let Some((due, index)) = agendas.pop_due(now) else { break };
+            agendas.prefetch(index);
+            if self.gaps.look(due, now) {
+                swept.clock_gap = self.clock_gap();
+            }
+            *slot = index;
+            len += 1;
+        }
+        let batch = &batch[..len];
+        self.prefetch(agendas, batch);
+        for &index in batch {
+            self.sweep_agenda(sweeper, index, now, swept);
             self.tell_ended(sweeper, swept);
-            next = at.after().filter(|&prefix| place.after().is_none_or(|end| prefix < end));
+        }
+        len > 0
+    }
+
+    /// Asks for what the visits will look at first.
+    fn prefetch(&self, agendas: &mut Agendas, batch: &[u32]) {
+        let entry = |place: Place| self.shards[place.shard].directory.place_of(place.prefix);
+        for &index in batch {
+            prefetch(entry(agendas.get(index).place));
+        }
+        for &index in batch {
+            let agenda = agendas.get(index);
+            let entry = self.shards[agenda.place.shard].directory.entry(agenda.place.prefix);
+            entry.prefetch_slot(agenda.listed.first());
         }
     }
 
-    /// Visits the page that has the hashes from a prefix on, and returns its place.
+    /// Does what is due at a place, and files it anew.
+    fn sweep_agenda(&self, sweeper: &mut Sweeper<K>, index: u32, now: u64, swept: &mut Swept) {
+        let place = sweeper.agendas(now).get(index).place;
+        let done = catch_unwind(AssertUnwindSafe(|| {
+            if !self.visit_listed(sweeper, index, swept) {
+                sweeper.agendas(now).get(index).clear();
+                self.visit_place(sweeper, place, swept);
+            }
+        }));
+        if done.is_err() {
+            // A key's code panicked. Whatever it was, the rest of the table goes on, and this place is tried
+            // again, though not at once.
+            swept.panics += 1;
+            let later = self.clock.now().saturating_add(self.interval_ticks.max(1));
+            sweeper.agendas(now).get(index).scan = later;
+        }
+        sweeper.agendas(now).refile(index);
+    }
+
+    /// Looks at the slots whose leases were to lapse by now. `false`: the place must be looked at as a whole.
+    fn visit_listed(&self, sweeper: &mut Sweeper<K>, index: u32, swept: &mut Swept) -> bool {
+        let pinned = epoch::pin();
+        let ctx = self.ctx(self.clock.now(), &pinned);
+        let Sweeper { agendas: Some(agendas), ended, .. } = sweeper else { return false };
+        let agenda = agendas.get(index);
+        if agenda.scan <= ctx.now {
+            return false;
+        }
+        let shard: &Shard<K> = &self.shards[agenda.place.shard];
+        let page = shard.directory.page(agenda.place.prefix, &pinned);
+        if page.place() != agenda.place {
+            return false;
+        }
+        while let Some(slot) = agenda.listed.pop(ctx.now) {
+            let mut visit = Visit { ctx: &ctx, page, lapsed: &mut swept.lapsed, ended };
+            let Some(idle_until) = visit.look_at(slot) else { return false };
+            agenda.scan = agenda.scan.min(page.clock_tick(idle_until));
+            page.due.lower_quietly(idle_until);
+        }
+        swept.pages += 1;
+        true
+    }
+
+    /// Looks at all pages of a place, and notes what they hold.
+    fn visit_place(&self, sweeper: &mut Sweeper<K>, place: Place, swept: &mut Swept) {
+        let mut next = Some(place.prefix);
+        while let Some(prefix) = next {
+            swept.pages += 1;
+            let at = self.visit(sweeper, place, prefix, swept);
+            let is_within = |&prefix: &u64| place.after().is_none_or(|end| prefix < end);
+            next = at.after().filter(is_within);
+        }
+    }
+
+    /// Looks at the page that has the hashes from a prefix on, and returns its place.
     fn visit(
         &self,
         sweeper: &mut Sweeper<K>,
@@ -165,13 +211,11 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
             let now = self.clock.now();
             let ctx = self.ctx(now, &pinned);
             let page = shard.directory.page(prefix, &pinned);
-            let lapsed = &mut swept.lapsed;
-            let visit = Visit { ctx: &ctx, page, lapsed, ended: &mut sweeper.ended };
-            match visit.look() {
-                Look::Due(tick) => {
-                    if tick != NEVER {
-                        sweeper.file(page.place(), page.clock_tick(tick), now);
-                    }
+            let (lapsed, ended) = (&mut swept.lapsed, &mut sweeper.ended);
+            match (Visit { ctx: &ctx, page, lapsed, ended }).look() {
+                Look::Due(tick, listed) => {
+                    let tick = if tick == NEVER { u64::MAX } else { page.clock_tick(tick) };
+                    sweeper.agendas(now).note(page.place(), tick, listed);
                     return page.place();
                 }
                 // Whoever publishes the successors files them.

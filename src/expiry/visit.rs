@@ -1,18 +1,20 @@
 //! One visit to a page.
 
+use super::agenda::Listed;
 use super::due::NEVER;
 use crate::events::{EndCause, Ended};
-use crate::page::Page;
+use crate::page::{Page, SLOTS};
+use crate::prefetch::prefetch;
 use crate::shard::Ctx;
 use crate::slot::Slot;
 use crate::stats::Event;
 use crate::table::Key;
 use crate::word::{Cause, State, Word};
 
-/// What a visit found.
+/// What a look at a whole page found.
 pub(super) enum Look {
-    /// The page must be looked at again at this tick of the page.
-    Due(u64),
+    /// The page must be looked at as a whole again at this tick of the page, and these slots before.
+    Due(u64, Listed),
     /// Resources in it have been idle for so long that they are to be left behind.
     Replace,
     /// It is being replaced.
@@ -29,9 +31,11 @@ pub(super) struct Visit<'a, 'g, K, S> {
 
 /// What becomes of a slot.
 enum Next {
+    /// To be looked at when this tick is past.
     At(u64),
     /// Idle since then.
     Idle(u64),
+    Nothing,
     Frozen,
 }
 
@@ -41,30 +45,51 @@ impl<K: Key, S> Visit<'_, '_, K, S> {
     /// The page's due tick is raised first, and the words are looked at after that: so a grant that is not
     /// seen here finds that it must file the page (invariant P12).
     pub(super) fn look(mut self) -> Look {
-        let time = self.page.time(self.ctx.now);
+        for slot in self.page.slots().iter().step_by(2) {
+            prefetch(slot);
+        }
         self.page.due.visit();
-        let (mut due, mut idle) = (NEVER, NEVER);
-        for (index, slot) in self.page.slots().iter().enumerate() {
-            match self.slot(index, slot, time) {
-                Next::At(tick) => due = due.min(tick),
+        let mut deadlines = [(0, 0); SLOTS];
+        let (mut leases, mut idle) = (0, NEVER);
+        for index in 0..SLOTS {
+            match self.slot(index) {
+                Next::At(tick) => {
+                    deadlines[leases] = (tick, index);
+                    leases += 1;
+                }
                 Next::Idle(since) => idle = idle.min(since),
+                Next::Nothing => {}
                 Next::Frozen => return Look::Frozen,
             }
         }
-        let retention = self.ctx.limits.retention;
-        // Twice: then all that is idle for longer than the retention goes with it, and the page is
-        // replaced once in a retention at most.
-        let evict = idle.saturating_add(retention * 2);
-        if evict < time {
+        let evict = self.evict_at(idle);
+        if evict <= self.page.time(self.ctx.now) {
             return Look::Replace;
         }
-        // A tick later: what is due is so when the tick is past.
-        let due = due.min(evict).saturating_add(1).min(NEVER);
+        let (listed, scan) = Listed::of(self.page.clock_tick(0), &mut deadlines[..leases]);
+        let due = scan.min(evict);
         self.page.due.lower_quietly(due);
-        Look::Due(due)
+        Look::Due(due, listed)
     }
 
-    fn slot(&mut self, index: usize, slot: &Slot<K>, time: u64) -> Next {
+    /// Ends the lease in a slot if it lapsed; then the slot is idle, until the tick that is returned. `None`
+    /// if it is not as it was when it was taken down.
+    pub(super) fn look_at(&mut self, index: usize) -> Option<u64> {
+        match self.slot(index) {
+            Next::Idle(since) => Some(self.evict_at(since)),
+            Next::Nothing => Some(NEVER),
+            Next::At(_) | Next::Frozen => None,
+        }
+    }
+
+    /// When what has been idle since then is to be left behind. After two retentions: then all that is idle
+    /// for longer than one goes with it, and the page is replaced once in a retention at most.
+    fn evict_at(&self, idle: u64) -> u64 {
+        idle.saturating_add(self.ctx.limits.retention * 2 + 1).min(NEVER)
+    }
+
+    fn slot(&mut self, index: usize) -> Next {
+        let (slot, time) = (self.page.slot(index), self.page.time(self.ctx.now));
         let mut word = slot.word_for_visit();
         loop {
             if word.is_frozen() {
@@ -76,7 +101,7 @@ impl<K: Key, S> Visit<'_, '_, K, S> {
                 }
                 let wait = self.ctx.takeover_waits(self.page, word);
                 if wait > 0 {
-                    return Next::At(time.saturating_add(wait));
+                    return Next::At(time + wait - 1);
                 }
                 match self.lapse(index, slot, word, time) {
                     Ok(ended) => word = ended,
@@ -85,7 +110,7 @@ impl<K: Key, S> Visit<'_, '_, K, S> {
             } else if word.state() == State::Vacant && !word.is_dead() {
                 return Next::Idle(word.tick());
             } else {
-                return Next::At(NEVER);
+                return Next::Nothing;
             }
         }
     }
