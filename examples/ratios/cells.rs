@@ -45,7 +45,13 @@ pub(crate) fn handles(report: &mut Report, pace: Pace) {
 }
 
 /// One operation of ours against one of another kind, on one thread.
-fn pair(report: &mut Report, pace: Pace, name: &str, ours: impl FnMut(), reference: impl FnMut()) {
+pub(crate) fn pair(
+    report: &mut Report,
+    pace: Pace,
+    name: &str,
+    ours: impl FnMut(),
+    reference: impl FnMut(),
+) {
     if report.wants(name) {
         let sides = vec![Side::repeat("ours", ours), Side::repeat("reference", reference)];
         for (_, figure) in compare(sides, pace) {

@@ -7,6 +7,7 @@
 //! no error.
 
 mod cells;
+mod expiry;
 mod floor;
 mod growth;
 mod leases;
@@ -15,6 +16,7 @@ mod memory;
 mod peers;
 mod report;
 mod threads;
+mod timers;
 mod wheel;
 
 use lexopt::ValueExt;
@@ -36,6 +38,10 @@ const LEGEND: &str = "\
 # floor: one clock read and two 64-bit compare-exchanges on one word
 # best: the peer that is strongest against leasehold there
 # grow_*: single grants, medians over repetitions
+# sweep_per_lapse: of a million leases that lapse, each told of; sweep_steady: share of the time that
+#   passes, while a million leases are renewed and none lapses
+# grant_while_sweeping: 99th percentile, while a million leases lapse within a second
+# timers: grant, two renewals, lapse and an event, against a timer set, reset twice and fired
 # wheel: an entry filed and fired, of a million, without a table";
 
 fn main() -> Result<(), lexopt::Error> {
@@ -63,6 +69,11 @@ fn run(mut report: Report, pace: Pace) {
     cells::sizes(&mut report, pace);
     growth::growth(&mut report, pace);
     memory::memory(&mut report);
+    expiry::listener_none(&mut report, pace);
+    expiry::lapses(&mut report, pace);
+    expiry::steady(&mut report, pace);
+    expiry::grants_while_sweeping(&mut report, pace);
+    timers::timers(&mut report, pace);
     wheel::wheel(&mut report, pace);
     report.finish();
 }
