@@ -47,6 +47,12 @@ impl Corpus {
         &self.names[file]
     }
 
+    /// The file of that name.
+    pub(crate) fn file(&self, name: &Path) -> usize {
+        let found = self.names.binary_search_by(|other| other.as_path().cmp(name));
+        found.expect("only files of the corpus are leased")
+    }
+
     /// Where the file is.
     pub(crate) fn path(&self, file: usize) -> PathBuf {
         self.root.join(&self.names[file])

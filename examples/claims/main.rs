@@ -1,7 +1,7 @@
 //! A pool of unreliable workers hashes every file below a directory, each file under a lease.
 //!
 //! By seeded chance workers crash in mid-file, hang past their term and commit late, or forget to
-//! release. Nobody cleans up after them: their leases lapse and others take the files over, and the
+//! release. Their leases lapse, the table's sweeper tells of it, and others take the files over; the
 //! store refuses what comes late because its token is stale. At the end every file has been
 //! committed exactly once, and the digest of it all is that of a plain loop.
 //!
@@ -14,6 +14,7 @@
 mod args;
 mod corpus;
 mod faults;
+mod lapses;
 mod pool;
 mod queue;
 mod report;
@@ -22,13 +23,14 @@ mod worker;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Instant;
 
 use indicatif::{ProgressBar, ProgressStyle};
-use leasehold::LeaseTable;
 
 use crate::args::{Args, Command, HELP};
 use crate::corpus::{CHUNK_BYTES, Corpus, Hashed, hash_file};
+use crate::lapses::Lateness;
 use crate::pool::{Failure, Job};
 use crate::queue::Queue;
 use crate::report::{Course, Summary};
@@ -51,21 +53,30 @@ fn main() -> ExitCode {
 
 /// Does the job twice, with leases and then without, and compares.
 fn claims(args: &Args) -> Result<Summary, Failure> {
-    let corpus = Corpus::below(&args.dir);
+    let corpus = Arc::new(Corpus::below(&args.dir));
+    let store = Arc::new(Store::new(corpus.len()));
+    let queue = Arc::new(Queue::new(corpus.len()));
+    let lateness = Lateness::default();
     let job = Job {
-        corpus: &corpus,
         faults: &args.faults,
         term: args.term,
-        table: LeaseTable::new(),
-        store: Store::new(corpus.len()),
-        queue: Queue::new(corpus.len()),
+        table: lapses::table(&corpus, &store, &queue, &lateness).map_err(Failure::Build)?,
+        corpus: corpus.clone(),
+        store,
+        queue,
         progress: progress_bar(corpus.len()),
     };
     let began = Instant::now();
     let tally = pool::run(&job, args.workers);
     let elapsed = began.elapsed();
     job.progress.finish_and_clear();
-    let course = Course { workers: args.workers, tally: tally?, stats: job.table.stats(), elapsed };
+    let course = Course {
+        workers: args.workers,
+        tally: tally?,
+        stats: job.table.stats(),
+        late: lateness.sorted(),
+        elapsed,
+    };
 
     let sequential = hash_sequentially(&corpus)?;
     Ok(Summary::new(&corpus, &job.store, &sequential, course))

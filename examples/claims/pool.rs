@@ -4,11 +4,12 @@ use std::fmt;
 use std::io;
 use std::panic;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
 use indicatif::ProgressBar;
-use leasehold::{AcquireError, LeaseTable};
+use leasehold::{AcquireError, BuildError, LeaseTable};
 
 use crate::corpus::Corpus;
 use crate::faults::Faults;
@@ -18,12 +19,12 @@ use crate::worker::{Ended, Worker};
 
 /// What the workers share. The table alone says who may work on what.
 pub(crate) struct Job<'j> {
-    pub(crate) corpus: &'j Corpus,
+    pub(crate) corpus: Arc<Corpus>,
     pub(crate) faults: &'j Faults,
     pub(crate) term: Duration,
     pub(crate) table: LeaseTable<PathBuf>,
-    pub(crate) store: Store,
-    pub(crate) queue: Queue,
+    pub(crate) store: Arc<Store>,
+    pub(crate) queue: Arc<Queue>,
     pub(crate) progress: ProgressBar,
 }
 
@@ -59,6 +60,8 @@ impl Tally {
 pub(crate) enum Failure {
     /// The file could be opened at first, and no longer can.
     Read { path: PathBuf, error: io::Error },
+    /// The table could not be made.
+    Build(BuildError),
     /// The table refused a lease for another reason than that it is held.
     Acquire { name: PathBuf, error: AcquireError },
 }
@@ -69,6 +72,7 @@ impl fmt::Display for Failure {
             Self::Read { path, error } => {
                 write!(f, "{} became unreadable during the run: {error}", path.display())
             }
+            Self::Build(error) => write!(f, "no table could be made: {error}"),
             Self::Acquire { name, error } => {
                 write!(f, "no lease could be had for {}: {error}", name.display())
             }

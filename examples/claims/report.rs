@@ -16,6 +16,7 @@ pub(crate) struct Summary {
     workers: usize,
     tally: Tally,
     stats: Stats,
+    late: Vec<Duration>,
     stale_rejected: u64,
     lost_files: usize,
     committed_twice: u64,
@@ -29,6 +30,8 @@ pub(crate) struct Course {
     pub(crate) workers: usize,
     pub(crate) tally: Tally,
     pub(crate) stats: Stats,
+    /// How late each lapse was told of, in order.
+    pub(crate) late: Vec<Duration>,
     pub(crate) elapsed: Duration,
 }
 
@@ -49,6 +52,7 @@ impl Summary {
             workers: course.workers,
             tally: course.tally,
             stats: course.stats,
+            late: course.late,
             stale_rejected: store.stale_rejected(),
             lost_files: corpus.len() - committed.len(),
             committed_twice: store.committed_twice(),
@@ -77,10 +81,14 @@ impl Summary {
 
     /// The time within which a share of `permille` of the grants were made; 0 if there were none.
     fn grant_ns(&self, permille: usize) -> u64 {
-        let sorted = &self.tally.grant_ns;
-        let rank = (sorted.len() * permille).div_ceil(1000);
-        rank.checked_sub(1).map_or(0, |index| sorted[index])
+        quantile(&self.tally.grant_ns, permille)
     }
+}
+
+/// The value that a share of `permille` does not exceed; zero if there are none.
+fn quantile<T: Copy + Default>(sorted: &[T], permille: usize) -> T {
+    let rank = (sorted.len() * permille).div_ceil(1000);
+    rank.checked_sub(1).map_or_else(T::default, |index| sorted[index])
 }
 
 impl fmt::Display for Summary {
@@ -103,6 +111,8 @@ impl fmt::Display for Summary {
         writeln!(f, "sequential_digest: {}", self.sequential_digest)?;
         writeln!(f, "grant_p50_ns: {}", self.grant_ns(500))?;
         writeln!(f, "grant_p999_ns: {}", self.grant_ns(999))?;
+        writeln!(f, "lapses_told: {}", self.late.len())?;
+        writeln!(f, "lapse_late_p99_us: {}", quantile(&self.late, 990).as_micros())?;
         writeln!(f, "elapsed_ms: {}", self.elapsed.as_millis())
     }
 }

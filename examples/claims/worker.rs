@@ -46,7 +46,7 @@ impl<'j> Worker<'j> {
     pub(crate) fn run(mut self) -> Result<Ended, Failure> {
         while let Some(file) = self.job.queue.next() {
             if self.job.store.is_committed(file) {
-                continue; // Not put back: this is where a file leaves the queue.
+                continue;
             }
             let Some(lease) = self.acquire(file)? else { continue };
             match self.attempt(file, &lease)? {
@@ -71,15 +71,10 @@ impl<'j> Worker<'j> {
         match job.table.try_acquire(name, self.holder, job.term) {
             Ok(lease) => {
                 self.tally.granted(asked.elapsed());
-                // Whatever becomes of this worker now, somebody looks at the file again soon. If
-                // the lease still runs by then, the table says for how long.
-                job.queue.put_back(file, job.term / 2);
                 Ok(Some(lease))
             }
-            Err(AcquireError::Held(held)) => {
-                job.queue.put_back(file, held.retry_after);
-                Ok(None)
-            }
+            // Whoever holds it commits it, or lets its lease lapse: then it comes back.
+            Err(AcquireError::Held(_)) => Ok(None),
             Err(error) => Err(Failure::Acquire { name: name.to_owned(), error }),
         }
     }
