@@ -13,11 +13,12 @@ use leasehold::{Lost, NotHeld, RenewError, Revoke, Status};
 
 #[test]
 fn a_revocation_at_once_frees_the_resource() {
-    let (table, _clock) = table();
+    let (table, clock) = table();
     let lease = table.try_acquire(&1, holder(1), TERM).unwrap();
+    clock.advance(SEC);
     let info = table.revoke(&1, Revoke::Now).unwrap();
     assert_eq!((info.holder, info.token), (Some(holder(1)), lease.token()));
-    assert_eq!((info.remaining, info.closing), (Duration::ZERO, false));
+    assert_eq!((info.remaining, info.closing), (TERM - SEC, false), "as it was");
     assert_eq!(lease.check(), Err(Lost::Revoked));
     assert_eq!(lease.renew(TERM), Err(RenewError::Lost(Lost::Revoked)));
     assert_eq!(table.revoke(&1, Revoke::Now), Err(NotHeld));
@@ -25,6 +26,18 @@ fn a_revocation_at_once_frees_the_resource() {
     assert!(next.token() > lease.token());
     let stats = table.stats();
     assert_eq!((stats.revocations, stats.releases, stats.lapses), (1, 0, 0));
+}
+
+#[test]
+fn a_revocation_at_once_returns_a_closing_lease_as_it_was() {
+    let (table, clock) = table();
+    let lease = table.try_acquire(&1, holder(1), HOUR).unwrap();
+    table.revoke(&1, Revoke::After(TERM)).unwrap();
+    clock.advance(SEC);
+    let before = table.inspect(&1).unwrap();
+    assert_eq!((before.remaining, before.closing), (TERM - SEC, true));
+    assert_eq!(table.revoke(&1, Revoke::Now), Ok(before));
+    assert_eq!(lease.check(), Err(Lost::Revoked));
 }
 
 #[test]

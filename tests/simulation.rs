@@ -307,6 +307,11 @@ impl Simulation {
         assert_eq!((told.holder, told.token), (Some(newest.holder), newest.token));
         if at_once {
             self.counts.revocations += 1;
+            let was_closing = newest.stand == Stand::Closing;
+            assert_eq!(
+                (told.remaining, told.closing),
+                (micros(newest.deadline - now), was_closing)
+            );
             newest.stand = Stand::Ended(Lost::Revoked);
         } else {
             newest.deadline = newest.deadline.min(now + grace);

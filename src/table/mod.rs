@@ -330,8 +330,11 @@ impl<K: Key, S: BuildHasher, C: Clock> LeaseTable<K, S, C> {
         self.core.inspect(key)
     }
 
-    /// Ends a lease from outside, at once or with a grace. Returns the lease: as it was, or how long
-    /// it has. A second graceful revocation can shorten the first one's grace, never lengthen it.
+    /// Ends a lease from outside, at once or with a grace. A second graceful revocation can shorten the
+    /// first one's grace, never lengthen it.
+    ///
+    /// Returns the lease. At once: as it was when it was ended, so that `remaining` is what was cut off.
+    /// With a grace: as it is now, closing, with what its holder has left.
     ///
     /// # Errors
     ///
@@ -345,7 +348,8 @@ impl<K: Key, S: BuildHasher, C: Clock> LeaseTable<K, S, C> {
     ///
     /// let table: LeaseTable<u64> = LeaseTable::new();
     /// let lease = table.try_acquire(&1, HolderId::mint(), Duration::from_secs(60))?;
-    /// table.revoke(&1, Revoke::After(Duration::from_secs(5)))?;
+    /// let closing = table.revoke(&1, Revoke::After(Duration::from_secs(5)))?;
+    /// assert!(closing.closing && closing.remaining <= Duration::from_secs(5));
     /// assert!(matches!(lease.status(), Status::Closing { .. }));
     /// assert!(matches!(lease.renew(Duration::from_secs(60)), Err(RenewError::Closing { .. })));
     /// lease.release()?;

@@ -2,7 +2,6 @@
 
 use core::borrow::Borrow;
 use core::hash::BuildHasher;
-use core::time::Duration;
 
 use super::shared::Core;
 use super::{Key, LeaseInfo, Revoke};
@@ -73,7 +72,7 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
                 }
                 if how == Revoke::Now {
                     self.stats.add(Event::Revocation, 1);
-                    return Ok(LeaseInfo { remaining: Duration::ZERO, closing: false, ..info });
+                    return Ok(info);
                 }
                 self.see_to(found.page, next.tick());
                 let remaining = self.rate.duration_floor(next.tick().saturating_sub(time));

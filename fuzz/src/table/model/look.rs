@@ -1,7 +1,6 @@
 //! What anybody sees from outside, and revocation.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use leasehold::{LeaseInfo, NotHeld, Revoke, Stats};
 
@@ -31,8 +30,9 @@ impl Model {
         let Ok(info) = result else { return self.not_live(key) };
         match how {
             Revoke::Now => {
-                self.live(key, &info, Seen::default());
-                assert_eq!((info.remaining, info.closing), (Duration::ZERO, false), "when revoked");
+                // As it was.
+                let (remaining, closing) = (Some(info.remaining), Some(info.closing));
+                self.live(key, &info, Seen { remaining, closing });
                 self.tally.revocations.add();
                 let Self { known, time, .. } = self;
                 let life = known.get_mut(&key).and_then(|known| known.present_mut());
