@@ -25,7 +25,7 @@ pub enum AcquireError {
     Held(Held),
     /// A term of zero, or of less than one tick of the table's clock, would be over at once.
     TermZero,
-    /// The term is longer than the table grants.
+    /// The term is longer than the table grants, be it by a nanosecond.
     TermTooLong {
         /// What was asked for.
         requested: Duration,

@@ -36,8 +36,8 @@ fn inv_21_every_setting_out_of_range_has_its_error() {
         (|s| s.capacity_max(0), BuildError::CapacityMaxZero),
         (|s| s.term_max(Duration::from_nanos(999)), BuildError::TermMaxZero),
         (
-            |s| s.term_max(TERM_MAX + TICK),
-            BuildError::TermMaxTooLong { requested: TERM_MAX + TICK, max: TERM_MAX },
+            |s| s.term_max(TERM_MAX + NANO),
+            BuildError::TermMaxTooLong { requested: TERM_MAX + NANO, max: TERM_MAX },
         ),
         (
             |s| s.term_max(Duration::MAX),
@@ -53,8 +53,8 @@ fn inv_21_every_setting_out_of_range_has_its_error() {
         assert_eq!(setup.build().err(), Some(expected));
         assert!(expected.to_string().len() > 20, "the error says what to do");
     }
-    let above = LeaseTable::<u64>::builder().clock(ManualClock::new()).retention(max + TICK);
-    let too_long = BuildError::RetentionTooLong { requested: max + TICK, max };
+    let above = LeaseTable::<u64>::builder().clock(ManualClock::new()).retention(max + NANO);
+    let too_long = BuildError::RetentionTooLong { requested: max + NANO, max };
     assert_eq!(above.build().err(), Some(too_long));
 }
 

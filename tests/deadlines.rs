@@ -175,7 +175,7 @@ fn inv_21_extreme_terms_have_a_defined_result() {
         assert_eq!(refused.err(), Some(AcquireError::TermZero));
         assert_eq!(held.renew(short), Err(RenewError::TermZero));
     }
-    for long in [TERM_MAX + TICK, Duration::MAX] {
+    for long in [TERM_MAX + NANO, TERM_MAX + TICK - NANO, TERM_MAX + TICK, Duration::MAX] {
         let refused = table.try_acquire(&1, holder(1), long);
         let too_long = AcquireError::TermTooLong { requested: long, max: TERM_MAX };
         assert_eq!(refused.err(), Some(too_long));
@@ -190,20 +190,31 @@ fn inv_21_extreme_terms_have_a_defined_result() {
         clock.advance(term);
         assert_eq!(lease.check(), Err(Lost::Expired));
     }
-    let just_below = TERM_MAX + Duration::from_nanos(999);
-    assert_eq!(table.try_acquire(&3, holder(1), just_below).unwrap().remaining(), TERM_MAX);
+    // Rounded down to whole ticks.
+    let lease = table.try_acquire(&3, holder(1), TERM_MAX - NANO).unwrap();
+    assert_eq!(lease.remaining(), TERM_MAX - TICK);
 }
 
 #[test]
 fn inv_21_the_builders_longest_term_is_exact() {
-    let clock = ManualClock::new();
-    let table: Table = build(&clock, |setup| setup.term_max(TERM));
-    let lease = table.try_acquire(&1, holder(1), TERM).unwrap();
-    let refused = table.try_acquire(&2, holder(1), TERM + TICK);
-    let too_long = AcquireError::TermTooLong { requested: TERM + TICK, max: TERM };
-    assert_eq!(refused.err(), Some(too_long));
-    lease.renew(TERM).unwrap();
-    assert!(lease.renew(TERM + TICK).is_err());
+    // Also one that is no whole number of ticks.
+    for max in [TERM, TERM + TICK / 2] {
+        let clock = ManualClock::new();
+        let table: Table = build(&clock, |setup| setup.term_max(max));
+        let resource = table.resource(&3).unwrap();
+        let lease = table.try_acquire(&1, holder(1), max).unwrap();
+        assert_eq!(lease.renew(max), Ok(()));
+        assert_eq!(lease.remaining(), TERM, "whole ticks");
+        for requested in [max + NANO, max + TICK] {
+            let too_long = AcquireError::TermTooLong { requested, max };
+            assert_eq!(table.try_acquire(&2, holder(1), requested).err(), Some(too_long));
+            assert_eq!(resource.try_acquire(holder(1), requested).err(), Some(too_long));
+            assert_eq!(lease.renew(requested), Err(RenewError::TermTooLong { requested, max }));
+            let grant = table.try_acquire(&4, holder(1), max).unwrap().into_grant();
+            let too_long = RenewError::TermTooLong { requested, max };
+            assert_eq!(table.renew(grant, requested), Err(too_long));
+        }
+    }
 }
 
 #[test]

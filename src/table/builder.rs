@@ -146,8 +146,8 @@ impl<K: Key, S: BuildHasher, C: Clock> Builder<K, S, C> {
         self
     }
 
-    /// The longest term that is granted. Default and maximum: 2^41 ticks of the clock, which is about
-    /// three weeks and a half.
+    /// The longest term that is granted; one that is longer by less than a tick is refused, too. Default
+    /// and maximum: 2^41 ticks of the clock, which is about three weeks and a half.
     ///
     /// Every term must be longer than the pauses that its holder may suffer, and short enough to wait
     /// for when it crashed: a bound here catches mistakes of units.
@@ -320,15 +320,15 @@ impl<K: Key, S: BuildHasher, C: Clock> Builder<K, S, C> {
         let requested = self.term_max.unwrap_or(max);
         match self.clock.rate().ticks_floor(requested) {
             0 => Err(BuildError::TermMaxZero),
-            ticks if ticks > TERM_TICKS_MAX => Err(BuildError::TermMaxTooLong { requested, max }),
+            _ if requested > max => Err(BuildError::TermMaxTooLong { requested, max }),
             ticks => Ok((requested, ticks)),
         }
     }
 
     fn checked_retention(&self, max: Duration) -> Result<u64, BuildError> {
         let requested = self.retention;
+        let fits = requested <= max;
         let ticks = self.clock.rate().ticks_floor(requested);
-        let fits = ticks <= RETENTION_TICKS_MAX;
         if fits { Ok(ticks) } else { Err(BuildError::RetentionTooLong { requested, max }) }
     }
 }

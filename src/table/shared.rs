@@ -99,12 +99,14 @@ impl<K, S, C> Core<K, S, C> {
 }
 
 impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
-    /// A term in ticks: rounded down, so that a holder never counts on more than the table.
+    /// A term in ticks: rounded down, so that a holder never counts on more than the table. The bound
+    /// is on the term itself.
     #[inline]
     pub(super) fn term_ticks(&self, term: Duration) -> Result<u64, AcquireError> {
         match self.rate.ticks_floor(term) {
             0 => Err(AcquireError::TermZero),
-            ticks if ticks > self.limits.term_max => {
+            // A term above the longest may be as many whole ticks. Only one of that many is compared.
+            ticks if ticks >= self.limits.term_max && term > self.term_max => {
                 Err(AcquireError::TermTooLong { requested: term, max: self.term_max })
             }
             ticks => Ok(ticks),

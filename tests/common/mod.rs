@@ -17,6 +17,7 @@ pub(crate) type FixedTable<K = u64> = LeaseTable<K, FixedHash, ManualClock>;
 pub(crate) type FixedHash = BuildHasherDefault<std::hash::DefaultHasher>;
 pub(crate) type Setup<K> = Builder<K, DefaultHashBuilder, ManualClock>;
 
+pub(crate) const NANO: Duration = Duration::from_nanos(1);
 /// One tick of the manual clock.
 pub(crate) const TICK: Duration = Duration::from_micros(1);
 pub(crate) const SEC: Duration = Duration::from_secs(1);

@@ -61,7 +61,6 @@ impl Resolved {
     /// Why no table is built.
     fn error(&self) -> Option<BuildError> {
         let Self { rate, shards, capacity, capacity_max, term_max, retention } = *self;
-        let too_long = |time: Duration, most: u64| rate.ticks_floor(time) > most;
         if !shards.is_power_of_two() || shards > 4096 {
             return Some(BuildError::Shards { shards });
         }
@@ -76,13 +75,13 @@ impl Resolved {
             if rate.ticks_floor(requested) == 0 {
                 return Some(BuildError::TermMaxZero);
             }
-            if too_long(requested, TERM_TICKS_MAX) {
-                let max = rate.duration_floor(TERM_TICKS_MAX);
+            let max = rate.duration_floor(TERM_TICKS_MAX);
+            if requested > max {
                 return Some(BuildError::TermMaxTooLong { requested, max });
             }
         }
         let max = rate.duration_floor(RETENTION_TICKS_MAX);
-        too_long(retention, RETENTION_TICKS_MAX)
+        (retention > max)
             .then_some(BuildError::RetentionTooLong { requested: retention, max })
     }
 

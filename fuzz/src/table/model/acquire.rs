@@ -15,9 +15,7 @@ impl Model {
         let max = self.limits.term_max;
         match self.limits.rate.ticks_floor(term) {
             0 => Err(AcquireError::TermZero),
-            ticks if ticks > self.limits.term_ticks => {
-                Err(AcquireError::TermTooLong { requested: term, max })
-            }
+            _ if term > max => Err(AcquireError::TermTooLong { requested: term, max }),
             ticks => Ok(ticks),
         }
     }
