@@ -286,6 +286,29 @@ fn fresh_page_against_doubling() {
     });
 }
 
+/// A key that is put into the last slot of a page which another thread replaces: it is announced before
+/// the page is frozen, and goes on; or its claim is given up, and it is put into another page.
+#[test]
+fn insertion_against_replacement() {
+    explore(1, &["announced", "given up"], |outcomes| {
+        let table = table(&ManualClock::new());
+        take(&table, 1, 9);
+        let other = table.clone();
+        let thread = thread::spawn(move || other.resource(&3).unwrap());
+        let second = table.resource(&2).unwrap();
+        let third = thread.join().unwrap();
+        assert_eq!(table.resources(), 3, "none was left behind in the old page");
+        // 1 has the first incarnation. Who got the last slot drew one, and the other drew two: for the
+        // full page, and for the next. Any more were drawn because a claim was given up.
+        let incarnations = [second, third].map(|resource| {
+            let grant = resource.try_acquire(holder(1), TERM).unwrap().into_grant();
+            grant.token().get() >> 18
+        });
+        let given_up = incarnations.into_iter().max() > Some(4);
+        outcomes.reach(if given_up { "given up" } else { "announced" });
+    });
+}
+
 /// Two threads that replace one page, with nothing after it: the loser goes on from the winner's.
 #[test]
 fn replacement_against_replacement() {
