@@ -152,6 +152,41 @@ fn held_resource_in_a_draft() {
     });
 }
 
+/// The same, raced: whose resource is in what another thread is filling goes by the directory, replaces
+/// the page itself, and leaves the draft to the one whose it is.
+#[test]
+fn resource_against_a_lost_draft() {
+    explore(1, &["one draft", "two drafts"], |outcomes| {
+        let clock = ManualClock::new();
+        let hooked = Hooked::default();
+        let table: LeaseTable<u64, Hooked, _> = table_with(hooked.clone(), &clock);
+        let take = |key| table.try_acquire(&key, holder(9), TERM).unwrap().into_grant();
+        let touch = |key| table.try_acquire(&key, holder(9), TERM).unwrap().release().unwrap();
+        let resource = table.resource(&1).unwrap();
+        take(1);
+        touch(2);
+        clock.advance_ticks(STALE);
+        // 1 goes on to another page, and where it was is ready to be used again.
+        touch(3);
+        clock.advance_ticks(STALE);
+        // Its key is hashed once for each draft.
+        let (again, twice) = (hooked.clone(), Arc::new(Mutex::new(false)));
+        let mark = twice.clone();
+        hooked.when(1, move || again.when(1, move || *mark.lock().unwrap() = true));
+        let thread = thread::spawn(move || resource.try_acquire_owned(holder(9), TERM).unwrap());
+        take(4);
+        let lease = thread.join().unwrap();
+        outcomes.reach(if *twice.lock().unwrap() { "two drafts" } else { "one draft" });
+        assert_eq!(lease.check(), Ok(lease.token()), "not in what was thrown away");
+        assert_eq!(table.len(), 2);
+        // 2 and 3 were left behind. A draft that was replaced would have left 1 behind, too: its time is
+        // beyond the deadline.
+        let stats = table.stats();
+        assert_eq!((stats.evictions, stats.lapses), (2, 0), "nobody replaces a draft");
+        core::mem::forget(lease);
+    });
+}
+
 /// Two keys with one hash: the slot that was looked at because of the one becomes the other's.
 #[test]
 fn refusal_of_an_equal_hash() {
