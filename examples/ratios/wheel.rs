@@ -23,8 +23,8 @@ pub(crate) fn wheel(report: &mut Report, pace: Pace) {
     if !report.wants(NAME) {
         return;
     }
-    // A round is long, so a few have a median; in a quick run there is time for no more.
-    let rounds = pace.repetitions.min(9);
+    // A round is most of a second, so a quick run has time for two.
+    let rounds = pace.repetitions / 2 + 1;
     let (mut ours, mut theirs) = (Vec::new(), Vec::new());
     for round in 0..rounds {
         let ticks = ticks(round as u64);

@@ -1,6 +1,6 @@
 //! The buckets of a wheel: in which one a tick belongs, and which is the first that has entries.
 
-use super::entries::NONE;
+use super::chunks::NONE;
 
 /// A level has this many bits of a tick, and as many buckets as a word has bits.
 const BITS: u32 = 6;
@@ -46,12 +46,19 @@ pub(super) struct Bucket {
     /// No entry here is due before this tick: the earliest that any has had since the bucket was
     /// empty.
     pub(super) bound: u64,
+    /// Its first and last chunk.
     pub(super) head: u32,
     pub(super) tail: u32,
 }
 
 impl Bucket {
     const EMPTY: Self = Self { bound: u64::MAX, head: NONE, tail: NONE };
+
+    /// Takes note of a tick that is filed here.
+    #[inline]
+    pub(super) fn lower_bound(&mut self, tick: u64) {
+        self.bound = self.bound.min(tick);
+    }
 }
 
 /// All buckets, and which of them have entries.

@@ -47,7 +47,11 @@
 //! of a higher level is sorted into lower ones when its *bound* is reached, the earliest tick that was
 //! filed in it, and the cursor goes there at once. It never goes beyond an entry.
 //!
-//! Entries are links of lists in one slab. A slot that was freed is used again, under a new generation.
+//! What is in a bucket lies in a list of *chunks* of seven, and each entry has a *seat* that tells where
+//! it is; a key is a seat and its generation. Both are used again when they are free, and memory is
+//! taken only when there are more of them than ever before. It is not given back before the wheel goes.
+//! An entry with a small id takes 26 bytes, if few are removed or refiled; in the worst case what is left
+//! of a bucket has a chunk (128 bytes) for each.
 //!
 //! # Sources
 //!
@@ -59,12 +63,16 @@
 #![forbid(unsafe_code)]
 
 mod buckets;
-mod entries;
+mod chunks;
+mod seats;
 
 use core::fmt;
 
 use buckets::{Buckets, Place};
-use entries::{Entries, Entry, NONE};
+use chunks::{Chunks, Item, NONE};
+use seats::Seats;
+
+use crate::prefetch::prefetch;
 
 /// A hierarchical timer wheel over small ids.
 ///
@@ -76,7 +84,8 @@ pub struct Wheel<T> {
     /// What places are relative to. Never after `now`, or after an entry's tick.
     cursor: u64,
     buckets: Buckets,
-    entries: Entries<T>,
+    chunks: Chunks<T>,
+    seats: Seats,
 }
 
 /// What an entry is refiled or removed by. It is of one wheel; another cannot tell.
@@ -98,7 +107,7 @@ pub struct Wheel<T> {
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Key {
-    index: u32,
+    seat: u32,
     generation: u32,
 }
 
@@ -155,7 +164,8 @@ impl<T: Copy> Wheel<T> {
     /// ```
     #[must_use]
     pub fn starting_at(tick: u64) -> Self {
-        Self { now: tick, cursor: tick, buckets: Buckets::new(), entries: Entries::new() }
+        let (buckets, chunks, seats) = (Buckets::new(), Chunks::new(), Seats::new());
+        Self { now: tick, cursor: tick, buckets, chunks, seats }
     }
 
     /// Files an id under a tick. If the wheel has reached that tick already, the id is due now: it
@@ -163,8 +173,8 @@ impl<T: Copy> Wheel<T> {
     ///
     /// # Panics
     ///
-    /// With 2^32 − 1 entries in the wheel. A slot can be used 2^31 times and counts as an entry after
-    /// that.
+    /// With 2^29 chunks in use: there is room for half a billion entries at least. Or with 2^32 − 1
+    /// seats, counting those that were used up by 2^31 entries each.
     ///
     /// # Example
     ///
@@ -180,19 +190,23 @@ impl<T: Copy> Wheel<T> {
     #[inline]
     pub fn insert(&mut self, tick: u64, id: T) -> Key {
         let tick = tick.max(self.now);
-        let key = self.entries.put(tick, id);
-        self.link(key.index, tick);
+        let key = self.seats.take();
+        self.link(Item { tick, seat: key.seat, id });
         key
     }
 
     /// Files an entry under another tick, earlier or later. An entry that is due already keeps its
     /// place if the other tick is due as well.
     ///
-    /// Entries that stay in their bucket are not moved: so it is cheapest for far ones.
+    /// Entries that stay in their bucket are not moved, so it is cheapest for far ones.
     ///
     /// # Errors
     ///
     /// [`StaleKey`] if the entry is in the wheel no more. Nothing changes then.
+    ///
+    /// # Panics
+    ///
+    /// As [`insert`](Self::insert), if it needs a chunk.
     ///
     /// # Example
     ///
@@ -207,23 +221,20 @@ impl<T: Copy> Wheel<T> {
     /// ```
     #[inline]
     pub fn refile(&mut self, key: Key, tick: u64) -> Result<(), StaleKey> {
-        let index = self.entries.find(key)?;
-        let old = self.entries.tick(index);
-        if old.max(tick) <= self.now {
+        let position = self.seats.find(key)?;
+        let item = self.chunks.at(position);
+        if item.tick.max(tick) <= self.now {
             return Ok(());
         }
         let tick = tick.max(self.now);
-        let (from, to) = (Place::of(self.cursor, old), Place::of(self.cursor, tick));
-        if from != to {
-            self.unlink(index, from);
-            self.entries.at(index).tick = tick;
-            self.link(index, tick);
+        let place = Place::of(self.cursor, item.tick);
+        if place == Place::of(self.cursor, tick) {
+            item.tick = tick;
+            self.buckets.at(place).lower_bound(tick);
             return Ok(());
         }
-        self.entries.at(index).tick = tick;
-        let bucket = self.buckets.at(from);
-        let is_alone = bucket.head == bucket.tail;
-        bucket.bound = if is_alone { tick } else { bucket.bound.min(tick) };
+        let item = self.unlink(place, position);
+        self.link(Item { tick, ..item });
         Ok(())
     }
 
@@ -240,9 +251,11 @@ impl<T: Copy> Wheel<T> {
     /// ```
     #[inline]
     pub fn remove(&mut self, key: Key) -> Option<T> {
-        let index = self.entries.find(key).ok()?;
-        self.unlink(index, Place::of(self.cursor, self.entries.tick(index)));
-        Some(self.entries.free(index))
+        let position = self.seats.find(key).ok()?;
+        let place = Place::of(self.cursor, self.chunks.at(position).tick);
+        let item = self.unlink(place, position);
+        self.seats.free(item.seat);
+        Some(item.id)
     }
 
     /// Advances the wheel, and takes out the oldest entry that is due at or before `to`. `None` says
@@ -287,7 +300,7 @@ impl<T: Copy> Wheel<T> {
             }
             self.cursor = bound;
             if first.level == 0 {
-                return Some(self.take_head(first));
+                return Some(self.take_first(first));
             }
             self.sort_down(first);
         }
@@ -343,7 +356,7 @@ impl<T: Copy> Wheel<T> {
     /// ```
     #[must_use]
     pub const fn len(&self) -> usize {
-        self.entries.len
+        self.seats.taken
     }
 
     /// Whether there is no entry.
@@ -359,59 +372,47 @@ impl<T: Copy> Wheel<T> {
         self.len() == 0
     }
 
-    /// Appends an entry to the bucket where its tick belongs.
+    /// Puts an item where its tick belongs, and tells its seat.
     #[inline]
-    fn link(&mut self, index: u32, tick: u64) {
-        let place = Place::of(self.cursor, tick);
+    fn link(&mut self, item: Item<T>) {
+        let place = Place::of(self.cursor, item.tick);
         self.buckets.occupy(place);
         let bucket = self.buckets.at(place);
-        let tail = bucket.tail;
-        bucket.tail = index;
-        bucket.bound = bucket.bound.min(tick);
-        if tail == NONE {
-            bucket.head = index;
-        } else {
-            self.entries.at(tail).next = index;
-        }
-        let entry = self.entries.at(index);
-        entry.previous = tail;
-        entry.next = NONE;
+        bucket.lower_bound(item.tick);
+        let position = self.chunks.append(bucket, item);
+        self.seats.move_to(item.seat, position);
     }
 
-    /// Takes an entry out of its bucket.
+    /// Takes an item out of its bucket.
     #[inline]
-    fn unlink(&mut self, index: u32, place: Place) {
-        let &mut Entry { next, previous, .. } = self.entries.at(index);
-        if next == NONE && previous == NONE {
+    fn unlink(&mut self, place: Place, position: u32) -> Item<T> {
+        let bucket = self.buckets.at(place);
+        let item = self.chunks.take(bucket, position);
+        if bucket.head == NONE {
             self.buckets.vacate(place);
-            return;
         }
-        match previous {
-            NONE => self.buckets.at(place).head = next,
-            _ => self.entries.at(previous).next = next,
-        }
-        match next {
-            NONE => self.buckets.at(place).tail = previous,
-            _ => self.entries.at(next).previous = previous,
-        }
+        item
     }
 
     /// Takes the first entry out of a bucket that has some.
     #[inline]
-    fn take_head(&mut self, place: Place) -> Due<T> {
-        let index = self.buckets.at(place).head;
-        let tick = self.entries.tick(index);
-        self.unlink(index, place);
-        Due { tick, id: self.entries.free(index) }
+    fn take_first(&mut self, place: Place) -> Due<T> {
+        let bucket = self.buckets.at(place);
+        let Item { tick, seat, id } = self.chunks.take_first(bucket);
+        if bucket.head == NONE {
+            self.buckets.vacate(place);
+        }
+        self.seats.free(seat);
+        Due { tick, id }
     }
 
-    /// Moves all entries of a bucket to lower levels, in their order. The cursor is in the bucket.
+    /// Moves all items of a bucket to lower levels, in their order. The cursor is in the bucket.
     fn sort_down(&mut self, place: Place) {
-        let mut index = self.buckets.vacate(place).head;
-        while index != NONE {
-            let &mut Entry { tick, next, .. } = self.entries.at(index);
-            self.link(index, tick);
-            index = next;
+        let mut head = self.buckets.vacate(place).head;
+        while head != NONE {
+            let (chunk, next) = self.chunks.take_head(head);
+            chunk.items().for_each(|item| self.link(item));
+            head = next;
         }
     }
 }
