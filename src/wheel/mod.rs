@@ -309,8 +309,8 @@ impl<T: Copy> Wheel<T> {
     /// The tick at which to advance next; `None` if the wheel is empty.
     ///
     /// Never later than the earliest entry, and as a rule its tick. It may be an earlier tick at which
-    /// an entry was due that has been removed or refiled since. Advancing to that tick yields nothing,
-    /// and from then on it is exact, until more is removed or refiled.
+    /// an entry was due that has been removed or refiled since. Advancing to that tick then yields
+    /// nothing, and finds the true one.
     ///
     /// # Example
     ///
