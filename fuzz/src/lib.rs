@@ -5,3 +5,4 @@ mod choice;
 pub mod clock;
 pub mod packing;
 pub mod table;
+pub mod wheel;
