@@ -66,13 +66,15 @@ impl Bucket {
 pub(super) struct Buckets {
     buckets: Box<[Bucket; WIDTH * LEVELS]>,
     occupied: [u64; LEVELS],
+    /// The levels that have any.
+    levels: u32,
 }
 
 impl Buckets {
     pub(super) fn new() -> Self {
         let buckets = vec![Bucket::EMPTY; WIDTH * LEVELS].into_boxed_slice();
         let buckets = buckets.try_into().ok().expect("there are as many as were asked for");
-        Self { buckets, occupied: [0; LEVELS] }
+        Self { buckets, occupied: [0; LEVELS], levels: 0 }
     }
 
     #[inline]
@@ -89,20 +91,29 @@ impl Buckets {
     #[inline]
     pub(super) fn occupy(&mut self, place: Place) {
         self.occupied[place.level as usize] |= 1 << place.slot;
+        self.levels |= 1 << place.level;
     }
 
     /// Empties a bucket, and returns what it was.
     #[inline]
     pub(super) fn vacate(&mut self, place: Place) -> Bucket {
-        self.occupied[place.level as usize] &= !(1 << place.slot);
+        let occupied = &mut self.occupied[place.level as usize];
+        *occupied &= !(1 << place.slot);
+        if *occupied == 0 {
+            self.levels &= !(1 << place.level);
+        }
         std::mem::replace(self.at(place), Bucket::EMPTY)
     }
 
     /// The bucket with the earliest entries: on the lowest level that has any, the first.
     #[inline]
     pub(super) fn first(&self) -> Option<Place> {
-        let level = self.occupied.iter().position(|&occupied| occupied != 0)?;
-        Some(Place { level: level as u32, slot: self.occupied[level].trailing_zeros() })
+        if self.levels == 0 {
+            return None;
+        }
+        let level = self.levels.trailing_zeros();
+        let slot = self.occupied[level as usize].trailing_zeros();
+        Some(Place { level, slot })
     }
 }
 
