@@ -8,6 +8,7 @@ use std::cell::Cell;
 
 use common::*;
 use leasehold::Revoke;
+use leasehold::wheel::Wheel;
 
 struct Counting;
 
@@ -102,4 +103,27 @@ fn nor_for_a_key_in_a_borrowed_form() {
         assert!(table.inspect("printer").is_none());
     });
     assert_eq!(allocations, 0);
+}
+
+/// Seats and chunks are used again, however entries come and go.
+#[test]
+fn inv_43_a_wheel_that_was_as_full_before_needs_none_either() {
+    let (mut wheel, mut number) = (Wheel::starting_at(1), 0_u64);
+    let mut keys = Vec::with_capacity(200);
+    let mut round = || {
+        for id in 0..200 {
+            number += 0x9e37_79b9;
+            keys.push(wheel.insert(wheel.now() + number % (1 << 30), id));
+        }
+        for (by, &key) in (0..).zip(&keys) {
+            wheel.refile(key, wheel.now() + by * by * 99).unwrap();
+        }
+        keys.drain(..).skip(50).for_each(|key| _ = wheel.remove(key));
+        while wheel.pop_due(wheel.now() + 100_000).is_some() && wheel.len() > 50 {}
+        while wheel.len() > 50 {
+            _ = wheel.next_due().and_then(|next| wheel.pop_due(next));
+        }
+    };
+    (0..1_000).for_each(|_| round());
+    assert_eq!(allocations_in(10_000, round), 0);
 }
