@@ -375,6 +375,7 @@ impl<T: Copy> Wheel<T> {
     /// Puts an item where its tick belongs, and tells its seat.
     #[inline]
     fn link(&mut self, item: Item<T>) {
+        debug_assert!(self.cursor <= item.tick, "the cursor is never after an entry");
         let place = Place::of(self.cursor, item.tick);
         self.buckets.occupy(place);
         let bucket = self.buckets.at(place);
