@@ -54,6 +54,7 @@ fn handles_go_everywhere() {
         CoarseClock,
         Fence,
         Fenced<Vec<u8>>,
+        wheel::Wheel<u32>,
     );
     is_static::<OwnedLease<u64>>();
     is_static::<Iter<u64, Hash, QuantaClock>>();
@@ -79,6 +80,9 @@ fn values_go_everywhere() {
         StaleToken,
         InvalidHolder,
         InvalidRate,
+        wheel::Key,
+        wheel::Due<u32>,
+        wheel::StaleKey,
     );
     const fn is_copy<T: Copy + Eq + std::fmt::Debug>() {}
     is_copy::<Grant>();

@@ -5,7 +5,7 @@
 //! cache lines.
 
 use super::buckets::Bucket;
-use super::prefetch;
+use crate::prefetch::prefetch;
 
 /// Where a list ends.
 pub(super) const NONE: u32 = u32::MAX;

@@ -72,8 +72,6 @@ use buckets::{Buckets, Place};
 use chunks::{Chunks, Item, NONE};
 use seats::Seats;
 
-use crate::prefetch::prefetch;
-
 /// A hierarchical timer wheel over small ids.
 ///
 /// See the [module](self) for what it promises, and for an example.
