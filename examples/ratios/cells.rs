@@ -39,6 +39,7 @@ pub(crate) fn handles(report: &mut Report, pace: Pace) {
     let cycle = || {
         let lease = resource.try_acquire(holder(0), TERM).expect("nobody else asks");
         black_box(lease.token());
+        lease.release().expect("nobody else asks");
     };
     let mut floor = Floor::default();
     pair(report, pace, "grant_release_resource/floor", cycle, || floor.pass());

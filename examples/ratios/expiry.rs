@@ -29,6 +29,7 @@ pub(crate) fn listener_none(report: &mut Report, pace: Pace) {
     let ours = || {
         let lease = resource.try_acquire(holder(0), TERM).expect("nobody else asks");
         black_box(lease.token());
+        lease.release().expect("nobody else asks");
     };
     let before = leasehold_without_events::LeaseTable::<u64>::new();
     let before = before.resource(&1).expect("a new table");
@@ -36,6 +37,7 @@ pub(crate) fn listener_none(report: &mut Report, pace: Pace) {
     let theirs = || {
         let lease = before.try_acquire(me, TERM).expect("nobody else asks");
         black_box(lease.token());
+        lease.release().expect("nobody else asks");
     };
     pair(report, pace, "listener_none/before", ours, theirs);
 }
