@@ -1,6 +1,7 @@
 //! What the tests share: a table on a manual clock, seeded random numbers, and the sizes of the build.
 #![allow(dead_code, reason = "each test binary uses a part")]
 
+pub(crate) mod ends;
 pub(crate) mod keys;
 pub(crate) mod ledger;
 
@@ -119,6 +120,12 @@ impl Rng {
     /// A number below `bound`.
     pub(crate) fn below(&mut self, bound: u64) -> u64 {
         self.next() % bound
+    }
+
+    /// A number from 1 on, of up to so many bits: the short ones are no rarer than the long ones.
+    pub(crate) fn of_bits(&mut self, bits: u64) -> u64 {
+        let magnitude = self.below(bits);
+        1 + self.below(1 << magnitude)
     }
 
     /// One chance in `n`.
