@@ -169,10 +169,10 @@ fn inv_18_a_clock_that_steps_back_ends_nothing_early_and_nothing_late() {
     }
 }
 
-/// The sweeper's clock was ahead for one sweep; or it was a year ahead, and was set right.
+/// The sweeper's clock was ahead for one sweep; or it was days ahead, and was set right.
 #[test]
 fn inv_18_one_wrong_reading_does_not_stop_the_sweep() {
-    for ahead in [2 * SEC, YEAR] {
+    for ahead in [2 * SEC, 10 * DAY] {
         let clock = ManualClock::new();
         let (table, mut ends) = told(&clock, 4);
         hold(&table, 1000, TERM_MAX);
