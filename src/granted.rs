@@ -7,8 +7,9 @@ use core::ptr::{self, NonNull};
 use crate::page::{Page, SLOTS};
 use crate::sync::std_atomic::{AtomicU64, Ordering};
 
-/// Of a lease whose winner told who it is only after its page was replaced.
-pub(crate) const UNKNOWN: u64 = 0;
+/// Of a lease whose winner told who it is only after its page was replaced. A clock may start at 0, but not
+/// at its end.
+pub(crate) const UNKNOWN: u64 = u64::MAX;
 
 /// A page, and for each of its slots the tick of the clock at which its last lease was granted.
 #[repr(C)]
