@@ -157,6 +157,8 @@ impl<K> Hub<K> {
             // SeqCst: after the push, before the look at the sweeper; pairs with the fence in `queued`.
             fence(Ordering::SeqCst);
             self.alarm.ring_before(now);
+        } else {
+            Self::discard(ended);
         }
     }
 
@@ -167,34 +169,41 @@ impl<K> Hub<K> {
     {
         // Acquire: pairs with `subscribe`. SAFETY: a list is freed a grace period after it was replaced.
         for mailbox in unsafe { &*self.mailboxes.load(Ordering::Acquire) } {
-            // A key that panics when it is cloned is lost to this one reader.
-            match catch_unwind(AssertUnwindSafe(|| ended.clone())) {
-                Ok(ended) => mailbox.post(ended),
-                Err(_) => mailbox.count_lost(),
+            // A key that panics when it is cloned is lost to this one reader; and it may panic when it is
+            // dropped, because there was no room.
+            let posted = catch_unwind(AssertUnwindSafe(|| mailbox.post(ended.clone())));
+            if posted.is_err() {
+                mailbox.count_lost();
             }
         }
     }
 
     /// Tells of an end that the sweep brought about: the subscriptions, and the listener at once. `false` if
-    /// the listener panicked.
-    pub(crate) fn tell_from_sweep(&self, ended: &Ended<K>) -> bool
+    /// the listener panicked, or the key when it was dropped.
+    pub(crate) fn tell_from_sweep(&self, ended: Ended<K>) -> bool
     where
         K: Clone,
     {
-        self.post(ended, &epoch::pin());
+        self.post(&ended, &epoch::pin());
         self.call(ended)
     }
 
     /// Tells the listener of an end that waited for a sweep. `None`: there is none.
     pub(crate) fn tell_queued(&self) -> Option<bool> {
         let ended = self.queue.pop()?;
-        Some(self.call(&ended))
+        Some(self.call(ended))
     }
 
-    fn call(&self, ended: &Ended<K>) -> bool {
-        let Some(listener) = &self.listener else { return true };
+    fn call(&self, ended: Ended<K>) -> bool {
         // A listener that panics must not keep the others' ends from being told.
-        catch_unwind(AssertUnwindSafe(|| listener(ended))).is_ok()
+        let tell = || self.listener.iter().for_each(|listener| listener(&ended));
+        let told = catch_unwind(AssertUnwindSafe(tell)).is_ok();
+        Self::discard(ended) && told
+    }
+
+    /// Drops what was told. A key that panics then must not keep the others' ends from being told, either.
+    fn discard(ended: Ended<K>) -> bool {
+        catch_unwind(AssertUnwindSafe(|| drop(ended))).is_ok()
     }
 
     pub(crate) fn subscribe(&self, capacity: usize) -> Result<Subscription<K>, SubscribeError>

@@ -232,7 +232,7 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
     /// Tells of what the visit ended, with no pin and no lock.
     fn tell_ended(&self, sweeper: &mut Sweeper<K>, swept: &mut Swept) {
         for ended in sweeper.ended.drain(..) {
-            swept.panics += u64::from(!self.events.tell_from_sweep(&ended));
+            swept.panics += u64::from(!self.events.tell_from_sweep(ended));
         }
     }
 
