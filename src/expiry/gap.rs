@@ -82,11 +82,22 @@ impl GapWatch {
     }
 
     /// Somebody sweeps.
-    pub(crate) fn sweeps(&self) {
+    pub(crate) fn sweeps(&self, now: u64) {
         // Relaxed, both: it orders nothing. Read first, so that the line is not written each time.
         if !self.swept.load(Ordering::Relaxed) {
             self.swept.store(true, Ordering::Relaxed);
         }
+        // Relaxed, all: as in `look`. From here on the next jump is news.
+        let seen = self.seen.load(Ordering::Relaxed);
+        if self.is_undone(seen, now) {
+            let _ = self.seen.compare_exchange(seen, 0, Ordering::Relaxed, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether the clock stepped back behind the jump that was seen. Threads may have read it somewhat
+    /// earlier, but a jump is longer than the threshold.
+    fn is_undone(&self, seen: u64, now: u64) -> bool {
+        now.saturating_add(self.threshold) < seen
     }
 
     /// Something was due at a tick, and nobody has looked at it until now. `true` if that shows a jump that
@@ -114,8 +125,7 @@ impl GapWatch {
         self.look(deadline, now);
         // Relaxed: as in `look`.
         let seen = self.seen.load(Ordering::Relaxed);
-        // A clock that stepped back behind the jump undid it.
-        if seen == 0 || now < seen {
+        if seen == 0 || self.is_undone(seen, now) {
             return 0;
         }
         // One tick later, as a takeover at a deadline is.
