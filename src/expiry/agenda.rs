@@ -193,6 +193,24 @@ impl Agendas {
         &mut self.agendas[index as usize]
     }
 
+    /// Up to when the clock was seen.
+    pub(super) fn now(&self) -> u64 {
+        self.wheel.now()
+    }
+
+    /// Files everything anew as of an earlier tick: the clock stepped back, or an earlier sweep read one
+    /// that was ahead. The wheel itself never turns back, and would let nothing out until it is reached.
+    /// What was filed by the other clock may be due earlier by this one, so all of it is looked at.
+    pub(super) fn turn_back(&mut self, now: u64) {
+        self.wheel = Wheel::starting_at(now);
+        let filed =
+            self.agendas.iter_mut().enumerate().filter(|(_, agenda)| agenda.filed.is_some());
+        for (index, agenda) in filed {
+            (agenda.scan, agenda.listed) = (now, Listed::NONE);
+            agenda.filed = Some((self.wheel.insert(now, index as u32), now));
+        }
+    }
+
     pub(super) fn next_due(&self) -> Option<u64> {
         self.wheel.next_due()
     }

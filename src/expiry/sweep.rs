@@ -1,9 +1,9 @@
 //! The sweep: ends what lapsed, forgets what is idle, and says when to come back.
 //!
 //! What is filed in the wheel is *places*, not leases: the range of hashes of a page. A visit goes by the
-//! directory to whatever page has that place now, or to several, if it was split. So the sweeper keeps no
-//! pointer to a page, and a page can be replaced at any time without telling it: whoever publishes the
-//! replacement files that.
+//! directory to whatever page has that place now, and to none, if it was split. So the sweeper keeps no
+//! pointer to a page, and a page can be replaced at any time without telling it: whoever opens the
+//! replacement, or its halves, files that.
 
 use core::hash::BuildHasher;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -70,11 +70,18 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
 
     fn sweep_with(&self, sweeper: &mut Sweeper<K>, budget: usize) -> Swept {
         let now = self.clock.now();
-        self.gaps.sweeps();
+        self.gaps.sweeps(now);
+        // Not for what threads' clocks differ by: that costs as much as there are pages.
+        let agendas = sweeper.agendas(now);
+        if now.saturating_add(self.interval_ticks) < agendas.now() {
+            agendas.turn_back(now);
+        }
         let mut swept = Swept::default();
         self.tell_queued(budget.saturating_mul(TOLD_PER_PAGE), &mut swept);
         self.file_all(sweeper, now, budget.saturating_mul(FILED_PER_PAGE), &mut swept);
         while swept.pages < budget && self.sweep_batch(sweeper, now, budget, &mut swept) {}
+        // Pages that were replaced by these visits, and what listeners were granted: it is due, too.
+        self.file_all(sweeper, now, budget.saturating_mul(FILED_PER_PAGE), &mut swept);
         let next = match &sweeper.agendas {
             _ if !sweeper.filed.is_empty() => Some(now),
             agendas => agendas.as_ref().and_then(Agendas::next_due),
@@ -87,10 +94,10 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
 
     /// Files what was put on the stack.
     fn file_all(&self, sweeper: &mut Sweeper<K>, now: u64, at_most: usize, swept: &mut Swept) {
-        if sweeper.filed.is_empty() {
-            sweeper.filed = self.filings.take();
-        }
         for _ in 0..at_most {
+            if sweeper.filed.is_empty() {
+                sweeper.filed = self.filings.take();
+            }
             // SAFETY: the pages are this table's.
             let Some((page, tick)) = (unsafe { sweeper.filed.next() }) else { break };
             if tick != NEVER {
@@ -149,7 +156,7 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
         let done = catch_unwind(AssertUnwindSafe(|| {
             if !self.visit_listed(sweeper, index, swept) {
                 sweeper.agendas(now).get(index).clear();
-                self.visit_place(sweeper, place, swept);
+                self.visit_whole(sweeper, place, swept);
             }
         }));
         if done.is_err() {
@@ -186,43 +193,29 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
         true
     }
 
-    /// Looks at all pages of a place, and notes what they hold.
-    fn visit_place(&self, sweeper: &mut Sweeper<K>, place: Place, swept: &mut Swept) {
-        let mut next = Some(place.prefix);
-        while let Some(prefix) = next {
-            swept.pages += 1;
-            let at = self.visit(sweeper, place, prefix, swept);
-            let is_within = |&prefix: &u64| place.after().is_none_or(|end| prefix < end);
-            next = at.after().filter(is_within);
-        }
-    }
-
-    /// Looks at the page that has the hashes from a prefix on, and returns its place.
-    fn visit(
-        &self,
-        sweeper: &mut Sweeper<K>,
-        place: Place,
-        prefix: u64,
-        swept: &mut Swept,
-    ) -> Place {
+    /// Looks at the page of a place, and notes what it holds.
+    fn visit_whole(&self, sweeper: &mut Sweeper<K>, place: Place, swept: &mut Swept) {
         let pinned = epoch::pin();
         let shard: &Shard<K> = &self.shards[place.shard];
+        swept.pages += 1;
         loop {
             let now = self.clock.now();
             let ctx = self.ctx(now, &pinned);
-            let page = shard.directory.page(prefix, &pinned);
+            let page = shard.directory.page(place.prefix, &pinned);
+            if page.place() != place {
+                // It was split. Whoever opened its halves filed them.
+                return;
+            }
             let (lapsed, ended) = (&mut swept.lapsed, &mut sweeper.ended);
             match (Visit { ctx: &ctx, page, lapsed, ended }).look() {
+                Look::Due(NEVER, _) => return,
                 Look::Due(tick, listed) => {
-                    let tick = if tick == NEVER { u64::MAX } else { page.clock_tick(tick) };
-                    sweeper.agendas(now).note(page.place(), tick, listed);
-                    return page.place();
+                    return sweeper.agendas(now).note(place, page.clock_tick(tick), listed);
                 }
-                // Whoever publishes the successors files them.
+                // Whoever opens the successors files them.
                 Look::Replace => {
                     swept.replaced += 1;
-                    shard.settle(page, &ctx, false);
-                    return page.place();
+                    return shard.settle(page, &ctx, false);
                 }
                 Look::Frozen => shard.settle(page, &ctx, false),
             }
