@@ -70,7 +70,9 @@ pub enum Step {
     Publish,
     Freeze,
     Acquire { now: u64, deadline: u64, told: bool, same_holder: bool },
+    GrantVacant { deadline: u64 },
     Renew { stamp: u64, now: u64, deadline: u64 },
+    Released { since: u64 },
     End { since: u64, cause: Cause },
     Close { until: u64 },
 }
@@ -84,6 +86,7 @@ pub enum Outcome {
     Buried { next: u64, ended: Option<Cause> },
     Expiring(u64),
     NotClaimed,
+    NotGranted,
     Dead,
     Refused,
     Unchanged,
@@ -187,7 +190,11 @@ pub fn apply(bits: u64, step: Step) -> Outcome {
         Step::Acquire { now, deadline, told, same_holder } => {
             acquired(word.acquire(now, deadline, told, same_holder))
         }
+        Step::GrantVacant { deadline } => {
+            word.grant_vacant(deadline).map_or(Outcome::NotGranted, |next| Outcome::To(next.bits()))
+        }
         Step::Renew { stamp, now, deadline } => renewed(word.renew(stamp, now, deadline)),
+        Step::Released { since } => Outcome::To(word.released(since).bits()),
         Step::End { since, cause } => Outcome::To(word.end(since, cause.into()).bits()),
         Step::Close { until } => Outcome::To(word.close(until).bits()),
     }

@@ -14,13 +14,22 @@ pub use self::model::Rate;
 /// A rate, and what is converted at it.
 #[derive(Arbitrary, Debug)]
 pub struct Input {
-    nanos: u64,
+    nanos: Nanos,
     log2_ticks: Log2,
     ticks: Vec<u64>,
     times: Vec<(u64, u32)>,
 }
 
 choice! {
+    /// The length of so many ticks.
+    enum Nanos {
+        Any(u64),
+        /// So far from the shortest, which is 1 ns for one tick.
+        ShortestBy(i8),
+        /// So far from the longest, which is 1 s for one tick.
+        LongestBy(i8),
+    }
+
     /// The binary logarithm of a number of ticks: seldom one that no rate has.
     enum Log2 {
         Zero,
@@ -39,18 +48,31 @@ impl Log2 {
     }
 }
 
+impl Nanos {
+    fn get(self, log2_ticks: u32) -> u64 {
+        let (one, by) = match self {
+            Self::Any(nanos) => return nanos,
+            Self::ShortestBy(by) => (1, by),
+            Self::LongestBy(by) => (1_000_000_000, by),
+        };
+        let ticks = 1_u64.checked_shl(log2_ticks).unwrap_or(u64::MAX);
+        u64::saturating_mul(one, ticks).saturating_add_signed(by.into())
+    }
+}
+
 /// Converts everything in the input, and panics where the model disagrees.
 pub fn run(input: Input) {
     let log2_ticks = input.log2_ticks.get();
-    let made = TickRate::from_ratio(input.nanos, log2_ticks);
-    let model = Rate::of_ratio(input.nanos, log2_ticks);
+    let nanos = input.nanos.get(log2_ticks);
+    let made = TickRate::from_ratio(nanos, log2_ticks);
+    let model = Rate::of_ratio(nanos, log2_ticks);
     if log2_ticks == 0 {
-        assert_eq!(TickRate::from_nanos(input.nanos), made, "a ratio of one tick");
+        assert_eq!(TickRate::from_nanos(nanos), made, "a ratio of one tick");
     }
     let (rate, model) = match (made, model) {
         (Ok(rate), Ok(model)) => (rate, model),
         (Err(error), Err(expected)) => return assert_eq!(error, expected, "which error"),
-        (made, model) => panic!("{} ns, 2^{log2_ticks}: {made:?} not {model:?}", input.nanos),
+        (made, model) => panic!("{nanos} ns, 2^{log2_ticks}: {made:?} not {model:?}"),
     };
     for ticks in input.ticks {
         check_ticks(rate, model, ticks);

@@ -31,10 +31,12 @@ choice! {
         Claim(Tick),
         Unclaim,
         Publish,
-        Acquire { now: Tick, term: u64, told: bool, same_holder: bool },
-        Renew { stale: bool, now: Tick, term: u64 },
+        Acquire { now: Tick, until: Until, told: bool, same_holder: bool },
+        GrantVacant { now: Tick, until: Until },
+        Renew { stale: bool, now: Tick, until: Until },
         Check { stale: bool, now: u64 },
         Release { since: Tick },
+        ReleaseUnread { since: Tick },
         Revoke { now: Tick, grace: Option<u64> },
         Freeze,
         Copy { tick: Tick },
@@ -45,6 +47,16 @@ choice! {
         Early(u8),
         Any(u64),
         /// So far from the word's own.
+        Beside(i8),
+    }
+
+    /// A deadline.
+    enum Until {
+        /// A term from now.
+        After(u64),
+        /// The word's own tick.
+        Same,
+        /// So far from it.
         Beside(i8),
     }
 }
@@ -104,16 +116,20 @@ impl Life {
             Move::Claim(now) => Step::Claim { now: self.tick(now) },
             Move::Unclaim if state == State::Claimed => Step::Unclaim,
             Move::Publish if state == State::Claimed && open => Step::Publish,
-            Move::Acquire { now, term, told, same_holder } => {
+            Move::Acquire { now, until, told, same_holder } => {
                 if !leased && !matches!(state, State::Vacant(_)) {
                     return None;
                 }
                 let now = self.tick(now);
-                Step::Acquire { now, deadline: deadline(now, term)?, told, same_holder }
+                Step::Acquire { now, deadline: self.deadline(now, until)?, told, same_holder }
             }
-            Move::Renew { stale, now, term } => {
+            // Tried on any word.
+            Move::GrantVacant { now, until } => {
+                Step::GrantVacant { deadline: self.deadline(self.tick(now), until)? }
+            }
+            Move::Renew { stale, now, until } => {
                 let now = self.tick(now);
-                Step::Renew { stamp: self.stamp(stale), now, deadline: deadline(now, term)? }
+                Step::Renew { stamp: self.stamp(stale), now, deadline: self.deadline(now, until)? }
             }
             // A check reads a page's time that may be far beyond every tick, and moves nothing.
             Move::Check { stale, now } => {
@@ -123,6 +139,10 @@ impl Life {
                 let expired = state == State::Expired;
                 let cause = if expired { Cause::Lapsed } else { Cause::Released };
                 Step::End { since: self.tick(since).min(tick), cause }
+            }
+            // By a handle that knows its word, of a lease that nobody was told the end of.
+            Move::ReleaseUnread { since } if leased && open && state != State::Expired => {
+                Step::Released { since: self.tick(since).min(tick) }
             }
             Move::Revoke { now, grace } if open => {
                 let now = self.tick(now);
@@ -137,6 +157,16 @@ impl Life {
             Move::Freeze if open => Step::Freeze,
             _ => return None,
         })
+    }
+
+    /// A deadline after `now`; `None` if there is none.
+    fn deadline(&self, now: u64, until: Until) -> Option<u64> {
+        let deadline = match until {
+            Until::After(term) => now + 1 + term % (LAST - now).max(1),
+            Until::Same => self.model.tick,
+            Until::Beside(by) => self.model.tick.saturating_add_signed(by.into()),
+        };
+        (now < deadline && deadline <= LAST).then_some(deadline)
     }
 
     fn take(&mut self, step: Move) {
@@ -196,12 +226,6 @@ impl Life {
         self.seen = HashSet::from([self.word]);
         self.check();
     }
-}
-
-/// A deadline from a tick after `now` on; `None` if the page has none left.
-fn deadline(now: u64, term: u64) -> Option<u64> {
-    let terms = LAST - now;
-    (terms > 0).then(|| now + 1 + term % terms)
 }
 
 /// The packings beside the word's: each returns what was put in, and a token orders by incarnation

@@ -63,7 +63,15 @@ pub(super) fn apply(word: Fields, step: Step) -> Outcome {
         Step::Acquire { now, deadline, told, same_holder } => {
             acquire(word, (now, deadline), told, same_holder)
         }
+        Step::GrantVacant { deadline } => {
+            let vacant = matches!(word.state, State::Vacant(_));
+            if !vacant || word.frozen || is_dead(word) {
+                return Outcome::NotGranted;
+            }
+            to(Fields { tick: deadline, stamp: word.stamp + 1, state: State::Held, ..word })
+        }
         Step::Renew { stamp, now, deadline } => renew(word, stamp, now, deadline),
+        Step::Released { since } => to(vacant(since, word.stamp, Cause::Released)),
         Step::End { since, cause } => to(vacant(since, word.stamp, cause)),
         Step::Close { until } => {
             to(Fields { tick: word.tick.min(until), state: State::Closing, ..word })

@@ -81,8 +81,7 @@ impl Resolved {
             }
         }
         let max = rate.duration_floor(RETENTION_TICKS_MAX);
-        (retention > max)
-            .then_some(BuildError::RetentionTooLong { requested: retention, max })
+        (retention > max).then_some(BuildError::RetentionTooLong { requested: retention, max })
     }
 
     fn limits<K: Subject>(&self, spread: Spread) -> Limits {
