@@ -160,9 +160,9 @@ fn inv_40_also_if_the_last_handle_is_dropped_in_that_thread() {
         *last.lock().unwrap() = Some(table.clone());
         let lease = table.try_acquire(&1, holder(1), if lapses { 20 * MS } else { DAY }).unwrap();
         if lapses {
-            std::mem::forget(lease)
+            std::mem::forget(lease);
         } else {
-            drop(lease)
+            drop(lease);
         }
         drop(table);
         wait_for("the table", || seen.upgrade().is_none());
