@@ -49,9 +49,12 @@ impl<K> At<K> {
     pub(crate) unsafe fn get<'a>(self) -> (&'a Page<K>, &'a Slot<K>) {
         let index = self.0.addr().get() & INDEX;
         let page = self.0.as_ptr().map_addr(|addr| addr & !INDEX);
-        // SAFETY: it was made from a reference; by the contract the page's memory is still mapped.
-        let page = unsafe { &*page };
-        (page, page.slot(index))
+        // SAFETY: it was made from a reference; by the contract the page's memory is still mapped. And it was
+        // made of an index of a slot.
+        unsafe {
+            let page = &*page;
+            (page, page.slot_at(index))
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 use core::fmt;
 use core::hash::BuildHasher;
 use core::mem::ManuallyDrop;
+use core::ptr;
 use core::time::Duration;
 
 use crate::clock::{Clock, QuantaClock};
@@ -170,15 +171,26 @@ impl<K: Key, S: BuildHasher, C: Clock> OwnedLease<K, S, C> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn into_grant(self) -> Grant {
+        let (core, handle) = self.into_parts();
+        core.grant_of(&handle)
+    }
+
+    #[inline(always)]
+    fn into_parts(self) -> (Arc<Core<K, S, C>>, Handle<K>) {
         let this = ManuallyDrop::new(self);
-        let grant = this.core.grant_of(&this.handle);
-        // SAFETY: `this` is not used again, nor dropped; a handle owns nothing.
-        drop(unsafe { core::ptr::read(&raw const this.core) });
-        grant
+        // SAFETY: `this` is not used again, nor dropped, so each of its fields is taken out once.
+        unsafe { (ptr::read(&raw const this.core), ptr::read(&raw const this.handle)) }
     }
 }
 
-impl<K: Key, S: BuildHasher, C: Clock> Lease<'_, K, S, C> {
+impl<'t, K: Key, S: BuildHasher, C: Clock> Lease<'t, K, S, C> {
+    #[inline(always)]
+    fn into_parts(self) -> (&'t Core<K, S, C>, Handle<K>) {
+        let this = ManuallyDrop::new(self);
+        // SAFETY: `this` is not used again, nor dropped, so the handle is taken out once.
+        (this.core, unsafe { ptr::read(&raw const this.handle) })
+    }
+
     /// Ends the guard but not the lease, which goes on as a plain value.
     ///
     /// # Example
@@ -195,8 +207,8 @@ impl<K: Key, S: BuildHasher, C: Clock> Lease<'_, K, S, C> {
     /// ```
     #[inline]
     pub fn into_grant(self) -> Grant {
-        let this = ManuallyDrop::new(self);
-        this.core.grant_of(&this.handle)
+        let (core, handle) = self.into_parts();
+        core.grant_of(&handle)
     }
 }
 
@@ -400,11 +412,12 @@ macro_rules! guard {
             /// assert!(table.inspect(&1).is_none());
             /// # Ok::<(), Box<dyn std::error::Error>>(())
             /// ```
-            #[inline]
+            // Always: only then does the handle stay in registers between a grant and its release.
+            #[inline(always)]
             pub fn release(self) -> Result<(), Lost> {
-                let done = self.core.release(&self.handle);
-                self.into_grant();
-                done
+                // Apart, so that there is no guard to be dropped, in memory, if anything panics.
+                let (core, handle) = self.into_parts();
+                core.release(&handle)
             }
         }
 
@@ -419,7 +432,7 @@ macro_rules! guard {
         }
 
         impl<K: Key, S: BuildHasher, C: Clock> Drop for $guard {
-            #[inline]
+            #[inline(always)]
             fn drop(&mut self) {
                 // Lost already: then there is nothing to release.
                 let _ = self.core.release(&self.handle);

@@ -84,6 +84,18 @@ impl<K> Page<K> {
         &self.slots[index]
     }
 
+    /// As [`slot`](Self::slot), for an index that comes from an `At`.
+    ///
+    /// # Safety
+    ///
+    /// It is below [`SLOTS`].
+    #[inline(always)]
+    pub(crate) unsafe fn slot_at(&self, index: usize) -> &Slot<K> {
+        debug_assert!(index < SLOTS);
+        // SAFETY: by the contract.
+        unsafe { self.slots.get_unchecked(index) }
+    }
+
     /// Where in a page a slot is, in bytes.
     #[inline(always)]
     pub(crate) const fn offset_of(index: usize) -> usize {

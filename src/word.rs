@@ -215,6 +215,15 @@ impl Word {
         self.is_leased() && now > self.tick()
     }
 
+    /// Whether somebody holds it then, in a page that is not being replaced: not reclaimable, though
+    /// perhaps no longer valid.
+    #[inline(always)]
+    pub(crate) fn is_held_at(self, now: u64) -> bool {
+        // States are below the frozen bit, and the leased ones at the end.
+        let state = self.0 & (STATE_MASK | FROZEN);
+        (State::Held as u64..FROZEN).contains(&state) && now <= self.tick()
+    }
+
     #[inline]
     pub(crate) const fn frozen(self) -> Self {
         Self(self.0 | FROZEN)

@@ -10,6 +10,7 @@ use crate::error::{AcquireError, Held};
 use crate::events::hub::EVENTS;
 use crate::events::{EndCause, Ended};
 use crate::hash::Hash;
+use crate::id::HolderId;
 use crate::page::Page;
 use crate::shard::Found;
 use crate::slot::{self, Slot};
@@ -149,17 +150,21 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
     fn held(&self, page: &Page<K>, slot: &Slot<K>, word: Word, now: u64) -> Held {
         let time = page.time(now);
         let wait = if word.is_reclaimable(time) { self.takeover_waits(page, word, now) } else { 0 };
-        self.held_for(slot, word, time, wait)
+        let left = (word.tick() + 1).saturating_sub(time);
+        self.held_by(slot.holder_of(word.stamp()), slot, word, left.max(wait))
     }
 
-    #[inline]
-    pub(super) fn held_for(&self, slot: &Slot<K>, word: Word, time: u64, at_least: u64) -> Held {
-        // Reclaimable one tick after the deadline, and rounded up: no earlier retry can succeed.
-        let ticks = (word.tick() + 1).saturating_sub(time).max(at_least);
-        Held {
-            holder: slot.holder_of(word.stamp()),
-            token: slot::token(slot.identity(), word.stamp()),
-            retry_after: self.rate.duration_ceil(ticks),
-        }
+    /// A refusal: the lease is reclaimable in so many ticks, one after its deadline. Rounded up: no earlier
+    /// retry can succeed.
+    #[inline(always)]
+    pub(super) fn held_by(
+        &self,
+        holder: Option<HolderId>,
+        slot: &Slot<K>,
+        word: Word,
+        ticks: u64,
+    ) -> Held {
+        let token = slot::token(slot.identity(), word.stamp());
+        Held { holder, token, retry_after: self.rate.duration_ceil(ticks) }
     }
 }

@@ -70,14 +70,13 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
 
     /// Grants a resolved resource; see [`acquire`](Self::acquire) for the form.
     #[inline(always)]
-    pub(crate) fn acquire_at<'a, L>(
-        &'a self,
+    pub(crate) fn acquire_at(
+        &self,
         key: &K,
         spot: &Spot<K>,
         holder: HolderId,
         term: Duration,
-        guard: impl FnOnce(&'a Self, Handle<K>) -> L + Copy,
-    ) -> Result<L, AcquireError> {
+    ) -> Result<Handle<K>, AcquireError> {
         let want = Want { holder, ticks: self.term_ticks(term)?, now: self.clock.now() };
         let at = spot.at.load();
         // SAFETY: a resource holds a share of the table that made it.
@@ -88,26 +87,25 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
         if slot.identity() == spot.identity.load(Ordering::Relaxed) {
             if word.state() == State::Vacant {
                 if let Some(handle) = self.grant_peeked(place, word, spot.hash, want) {
-                    return Ok(guard(self, handle));
+                    return Ok(handle);
                 }
-            } else if let Some(held) = self.refuse_peeked(at, word, holder, want.now) {
+            } else if let Some(held) = self.refuse_peeked(place, word, want) {
                 return Err(AcquireError::Held(held));
             }
         }
-        self.acquire_at_pinned(key, spot, holder, want.ticks, want.now, guard)
+        self.acquire_at_pinned(key, spot, holder, want.ticks, want.now)
     }
 
     /// Goes on from a resource that is not simply vacant or held, under a pin.
     #[inline(never)]
-    fn acquire_at_pinned<'a, L>(
-        &'a self,
+    fn acquire_at_pinned(
+        &self,
         key: &K,
         spot: &Spot<K>,
         holder: HolderId,
         ticks: u64,
         now: u64,
-        guard: impl FnOnce(&'a Self, Handle<K>) -> L,
-    ) -> Result<L, AcquireError> {
+    ) -> Result<Handle<K>, AcquireError> {
         let want = Want { holder, ticks, now };
         let pinned = epoch::pin();
         let at = spot.at.load();
@@ -124,22 +122,21 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
             && slot.is_still(word);
         if is_here {
             let found = Found { page, index: at.index(), word };
-            return self.acquire_found(&found, spot.hash, key, want, &pinned, guard);
+            return self.acquire_found(&found, spot.hash, key, want, &pinned);
         }
-        self.acquire_anew(key, spot, want, &pinned, guard)
+        self.acquire_anew(key, spot, want, &pinned)
     }
 
     /// Looks a resource up again that is no longer where it was.
     #[cold]
     #[inline(never)]
-    fn acquire_anew<'a, L>(
-        &'a self,
+    fn acquire_anew(
+        &self,
         key: &K,
         spot: &Spot<K>,
         mut want: Want,
         pinned: &Guard,
-        guard: impl FnOnce(&'a Self, Handle<K>) -> L,
-    ) -> Result<L, AcquireError> {
+    ) -> Result<Handle<K>, AcquireError> {
         let ctx = self.ctx(want.now, pinned);
         let found = self.find_or_insert(spot.hash, key, &ctx)?;
         spot.at.store(At::new(found.page, found.index));
@@ -147,6 +144,6 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
         spot.identity.store(found.page.slot(found.index).identity(), Ordering::Relaxed);
         // The term counts from the grant, not from before a page was replaced or a key was cloned.
         want.now = self.clock.now();
-        self.acquire_found(&found, spot.hash, key, want, pinned, guard)
+        self.acquire_found(&found, spot.hash, key, want, pinned)
     }
 }

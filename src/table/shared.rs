@@ -127,13 +127,12 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
     /// The fast paths' handle is made in registers, and the slow paths make the whole result: so
     /// neither is copied on its way out, which cost as much as the exchange.
     #[inline(always)]
-    pub(crate) fn acquire<'a, Q, L>(
-        &'a self,
+    pub(crate) fn acquire<Q>(
+        &self,
         key: &Q,
         holder: HolderId,
         term: Duration,
-        guard: impl FnOnce(&'a Self, Handle<K>) -> L + Copy,
-    ) -> Result<L, AcquireError>
+    ) -> Result<Handle<K>, AcquireError>
     where
         K: Borrow<Q>,
         Q: std::hash::Hash + Eq + ToOwned<Owned = K> + ?Sized,
@@ -151,16 +150,14 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
                 let place = Place { page, slot: page.slot(index), index };
                 if word.state() == State::Vacant {
                     if let Some(handle) = self.grant_peeked(place, word, hash, want) {
-                        return Ok(guard(self, handle));
+                        return Ok(handle);
                     }
-                } else if let Some(held) =
-                    self.refuse_peeked(At::new(page, index), word, holder, now)
-                {
+                } else if let Some(held) = self.refuse_peeked(place, word, want) {
                     return Err(AcquireError::Held(held));
                 }
             }
         }
-        self.acquire_pinned(entry, hash, key, holder, ticks, now, guard)
+        self.acquire_pinned(entry, hash, key, holder, ticks, now)
     }
 
     /// Grants a vacant slot that was found without a pin.
@@ -188,46 +185,40 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
     }
 
     /// Refuses a slot that was found without a pin, if somebody else holds it. A second look at the
-    /// word finds out whether what was read counts.
-    ///
-    /// It takes its arguments one by one, so that they stay in registers on the way that does not come
-    /// here.
-    #[inline(never)]
+    /// word finds out whether what was read counts. A draft's time is beyond every deadline.
+    #[inline(always)]
     pub(super) fn refuse_peeked(
         &self,
-        at: At<K>,
+        place: Place<'_, K>,
         word: Word,
-        holder: HolderId,
-        now: u64,
+        want: Want,
     ) -> Option<Held> {
-        // SAFETY: a place of this table.
-        let (page, slot) = unsafe { at.get() };
-        let time = page.time(now);
-        let in_use = time <= TICK_MAX && word.is_leased() && !word.is_frozen();
-        let same_holder = slot.holder_of(word.stamp()) == Some(holder);
-        if !in_use || word.is_reclaimable(time) || same_holder {
+        let Place { page, slot, .. } = place;
+        let time = page.time(want.now);
+        let by = slot.holder_of(word.stamp());
+        if !word.is_held_at(time) || by == Some(want.holder) {
             return None;
         }
-        let held = self.held_for(slot, word, time, 0);
+        let held = self.held_by(by, slot, word, word.tick() + 1 - time);
         slot.is_still(word).then(|| {
             self.stats.add(Event::Refusal, 1);
             held
         })
     }
 
-    /// Grants a resource by key, under a pin. Its arguments come one by one, as above.
+    /// Grants a resource by key, under a pin. Its arguments come one by one, so that they stay in registers
+    /// on the way that does not come here.
     #[expect(clippy::too_many_arguments, reason = "a struct would go through memory")]
     #[inline(never)]
-    fn acquire_pinned<'a, Q, L>(
-        &'a self,
+    fn acquire_pinned<Q>(
+        &self,
         entry: Entry<'_, K>,
         hash: Hash,
         key: &Q,
         holder: HolderId,
         ticks: u64,
         now: Option<u64>,
-        guard: impl FnOnce(&'a Self, Handle<K>) -> L,
-    ) -> Result<L, AcquireError>
+    ) -> Result<Handle<K>, AcquireError>
     where
         K: Borrow<Q>,
         Q: std::hash::Hash + Eq + ToOwned<Owned = K> + ?Sized,
@@ -243,12 +234,12 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
             let place = Place { page, slot: page.slot(index), index };
             if let Some(won) = self.grant_vacant(place, word, want) {
                 self.stats.add(Event::Grant, 1);
-                return Ok(guard(self, self.handle(place, hash, won, want)));
+                return Ok(self.handle(place, hash, won, want));
             }
             let found = Found { page, index, word };
-            return self.acquire_found(&found, hash, key, want, &pinned, guard);
+            return self.acquire_found(&found, hash, key, want, &pinned);
         }
-        self.acquire_slow(hash, key, want, &pinned, guard)
+        self.acquire_slow(hash, key, want, &pinned)
     }
 
     /// The fast path: the slot is vacant, and nobody is faster. One attempt, which succeeds only if the
@@ -297,36 +288,34 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
 
     /// Goes on from a slot that is not simply vacant.
     #[inline(never)]
-    pub(super) fn acquire_found<'a, Q, L>(
-        &'a self,
+    pub(super) fn acquire_found<Q>(
+        &self,
         found: &Found<'_, K>,
         hash: Hash,
         key: &Q,
         want: Want,
         pinned: &Guard,
-        guard: impl FnOnce(&'a Self, Handle<K>) -> L,
-    ) -> Result<L, AcquireError>
+    ) -> Result<Handle<K>, AcquireError>
     where
         K: Borrow<Q>,
         Q: std::hash::Hash + Eq + ToOwned<Owned = K> + ?Sized,
     {
         match self.grant(found, hash, want, pinned) {
-            Some(done) => done.map(|handle| guard(self, handle)),
-            None => self.acquire_slow(hash, key, want, pinned, guard),
+            Some(done) => done,
+            None => self.acquire_slow(hash, key, want, pinned),
         }
     }
 
     /// Inserts, replaces pages and goes on to other slots until there is an answer.
     #[cold]
     #[inline(never)]
-    pub(super) fn acquire_slow<'a, Q, L>(
-        &'a self,
+    pub(super) fn acquire_slow<Q>(
+        &self,
         hash: Hash,
         key: &Q,
         mut want: Want,
         pinned: &Guard,
-        guard: impl FnOnce(&'a Self, Handle<K>) -> L,
-    ) -> Result<L, AcquireError>
+    ) -> Result<Handle<K>, AcquireError>
     where
         K: Borrow<Q>,
         Q: std::hash::Hash + Eq + ToOwned<Owned = K> + ?Sized,
@@ -336,7 +325,7 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
             // The term counts from the grant, not from before a page was replaced or a key was cloned.
             want.now = self.clock.now();
             if let Some(done) = self.grant(&found, hash, want, pinned) {
-                return done.map(|handle| guard(self, handle));
+                return done;
             }
         }
     }
