@@ -1,28 +1,57 @@
 //! The same lease as an entry of other concurrent maps: what one would write without this crate.
 //!
-//! Each peer uses the hasher and the clock of the table, and each is written as it is fastest:
-//! known keys are looked up before anything is made ready for an insertion, the term is in ticks
-//! already, and vacant is a deadline of zero, so that one comparison tells whether to grant.
+//! Each peer uses the hasher and the clock of the table, is given what that is given (a key, a holder, a
+//! term) and tells what that tells (a token; or who holds, under which token, and when to ask again). Each is
+//! written as it is fastest: known keys are looked up before anything is made ready for an insertion, times
+//! are converted outside of locks, and vacant is a deadline of zero, so that one comparison tells whether to
+//! grant.
 
 use std::collections::HashMap;
 use std::hash::BuildHasher;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use crossbeam_utils::CachePadded;
 use dashmap::DashMap;
-use leasehold::{Clock, DefaultHashBuilder, HolderId, QuantaClock};
+use leasehold::{Clock, DefaultHashBuilder, HolderId, QuantaClock, TickRate};
 use parking_lot::Mutex;
 
-use crate::leases::Leases;
-
-/// A term that outlasts every run: days, in ticks of about a microsecond.
-const TERM_TICKS: u64 = 1 << 40;
+use crate::leases::{Leases, TERM};
 
 /// What a grant gives: the key and its token.
 type Ticket = (u64, u64);
 
-/// What a refusal tells: the holder, its token, and in how many ticks to try again.
-type Refusal = (Option<HolderId>, u64, u64);
+/// What a refusal tells: the holder, its token, and when to try again.
+type Refusal = (Option<HolderId>, u64, Duration);
+
+/// The same, in ticks.
+type Refused = (Option<HolderId>, u64, u64);
+
+/// The time by which a peer decides.
+struct Time {
+    clock: QuantaClock,
+    rate: TickRate,
+}
+
+impl Time {
+    fn new() -> Self {
+        let clock = QuantaClock::default();
+        Self { rate: clock.rate(), clock }
+    }
+
+    /// The present, and the term in ticks.
+    #[inline]
+    fn now_and(&self, term: Duration) -> (u64, u64) {
+        let ticks = self.rate.ticks_floor(term);
+        assert!(ticks != 0, "a term of nothing");
+        (self.clock.now(), ticks)
+    }
+
+    #[inline]
+    fn refusal(&self, (holder, token, ticks): Refused) -> Refusal {
+        (holder, token, self.rate.duration_ceil(ticks))
+    }
+}
 
 /// A lease under a lock.
 #[derive(Clone, Copy, Default)]
@@ -34,12 +63,12 @@ pub(crate) struct Entry {
 
 impl Entry {
     #[inline]
-    fn grant(&mut self, now: u64, holder: HolderId) -> Result<u64, Refusal> {
+    fn grant(&mut self, now: u64, ticks: u64, holder: HolderId) -> Result<u64, Refused> {
         if now <= self.deadline {
-            return Err((self.holder, self.token, self.deadline - now));
+            return Err((self.holder, self.token, self.deadline + 1 - now));
         }
         let token = self.token + 1;
-        *self = Self { holder: Some(holder), token, deadline: now + TERM_TICKS };
+        *self = Self { holder: Some(holder), token, deadline: now + ticks };
         Ok(token)
     }
 
@@ -65,7 +94,7 @@ pub(crate) trait LockedMap: Sync {
 /// Leases in a locked map.
 pub(crate) struct Locked<M> {
     map: M,
-    clock: QuantaClock,
+    time: Time,
 }
 
 impl<M: LockedMap> Leases for Locked<M> {
@@ -81,14 +110,14 @@ impl<M: LockedMap> Leases for Locked<M> {
     }
 
     fn with_room(keys: usize) -> Self {
-        Self { map: M::with_room(keys), clock: QuantaClock::default() }
+        Self { map: M::with_room(keys), time: Time::new() }
     }
 
     #[inline]
     fn acquire(&self, key: u64, holder: HolderId) -> Result<Ticket, Refusal> {
-        let now = self.clock.now();
-        let token = self.map.visit(key, |entry| entry.grant(now, holder))?;
-        Ok((key, token))
+        let (now, ticks) = self.time.now_and(TERM);
+        let granted = self.map.visit(key, |entry| entry.grant(now, ticks, holder));
+        Ok((key, granted.map_err(|refused| self.time.refusal(refused))?))
     }
 
     #[inline]
@@ -176,7 +205,7 @@ impl LockedMap for Shards {
 /// the entry, up to a tenth longer.
 pub(crate) struct Papaya {
     map: papaya::HashMap<u64, AtomicEntry, DefaultHashBuilder>,
-    clock: QuantaClock,
+    time: Time,
 }
 
 impl Leases for Papaya {
@@ -195,18 +224,19 @@ impl Leases for Papaya {
             // To grow bit by bit, as it does by default, takes ten times as long.
             .resize_mode(papaya::ResizeMode::Blocking)
             .build();
-        Self { map, clock: QuantaClock::default() }
+        Self { map, time: Time::new() }
     }
 
     #[inline]
     fn acquire(&self, key: u64, holder: HolderId) -> Result<Ticket, Refusal> {
-        let now = self.clock.now();
+        let (now, ticks) = self.time.now_and(TERM);
         let map = self.map.pin();
         let entry = match map.get(&key) {
             Some(entry) => entry,
             None => map.get_or_insert_with(key, AtomicEntry::default),
         };
-        Ok((key, entry.grant(now, holder)?))
+        let granted = entry.grant(now, ticks, holder);
+        Ok((key, granted.map_err(|refused| self.time.refusal(refused))?))
     }
 
     #[inline]
@@ -237,7 +267,7 @@ impl AtomicEntry {
     const HELD: u64 = 2;
 
     #[inline]
-    fn grant(&self, now: u64, holder: HolderId) -> Result<u64, Refusal> {
+    fn grant(&self, now: u64, ticks: u64, holder: HolderId) -> Result<u64, Refused> {
         loop {
             // Acquire: pairs with the release store of `HELD` below, for the fields.
             let state = self.state.load(Ordering::Acquire);
@@ -251,7 +281,7 @@ impl AtomicEntry {
             if state % 4 == Self::HELD && now <= deadline {
                 // Relaxed: this is only told, not acted upon.
                 let holder = HolderId::new(self.holder.load(Ordering::Relaxed)).ok();
-                return Err((holder, state / 4, deadline - now));
+                return Err((holder, state / 4, deadline + 1 - now));
             }
             let token = state / 4 + 1;
             // Acquire: nothing written below comes before it. Relaxed on failure: it is loaded anew.
@@ -264,7 +294,7 @@ impl AtomicEntry {
             if claim.is_ok() {
                 // Relaxed, both: the release store after them publishes them.
                 self.holder.store(holder.get(), Ordering::Relaxed);
-                self.deadline.store(now + TERM_TICKS, Ordering::Relaxed);
+                self.deadline.store(now + ticks, Ordering::Relaxed);
                 self.state.store(token * 4 + Self::HELD, Ordering::Release);
                 return Ok(token);
             }
