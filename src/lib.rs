@@ -19,9 +19,8 @@
 //! # What is not promised
 //!
 //! That a holder stops when its lease is over: one that was suspended goes on as if nothing had happened.
-//! Nothing here can prevent that; a token that is checked makes it harmless. Nor is there a queue, an
-//! event at the end of a lease, or anything between processes. What *is* promised is in the
-//! [guide](docs::guide#what-is-promised).
+//! Nothing here can prevent that; a token that is checked makes it harmless. Nor is there a queue, or
+//! anything between processes. What *is* promised is in the [guide](docs::guide#what-is-promised).
 //!
 //! # Where things are
 //!
@@ -31,6 +30,8 @@
 //! | hold a lease | [`Lease`], [`OwnedLease`]; as a plain value [`Grant`] |
 //! | acquire one resource again and again | [`Resource`] |
 //! | refuse late holders | [`Fence`], [`Fenced`] |
+//! | be told how leases end | [`Builder::events`], [`Builder::listener`], [`Subscription`], [`Ended`] |
+//! | have lapses happen in time | [`Builder::sweeper`], or [`LeaseTable::sweep`] in a loop of yours |
 //! | say who holds | [`HolderId`] |
 //! | choose where time comes from | [`clock`] |
 //! | file ids under the ticks at which they are due | [`wheel`] |

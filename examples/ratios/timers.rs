@@ -25,19 +25,29 @@ const HASH_WHEEL: &str = "timers/hhwt";
 /// Between a grant and a renewal, and two renewals.
 const PAUSE: Duration = Duration::from_secs(1);
 
+const DELAY_QUEUE_WHOLE: &str = "timers_whole/delayqueue";
+const HASH_WHEEL_WHOLE: &str = "timers_whole/hhwt";
+
 pub(crate) fn timers(report: &mut Report, pace: Pace) {
-    if !report.wants(DELAY_QUEUE) && !report.wants(HASH_WHEEL) {
+    let cells = [DELAY_QUEUE, HASH_WHEEL, DELAY_QUEUE_WHOLE, HASH_WHEEL_WHOLE];
+    if !cells.into_iter().any(|cell| report.wants(cell)) {
         return;
     }
     let leases = if pace.repetitions < 7 { 200_000 } else { 1_000_000 };
-    let (mut ours, mut queue, mut wheel) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut timing, mut whole, mut queue, mut wheel) = (vec![], vec![], vec![], vec![]);
     for _ in 0..pace.repetitions.clamp(3, 5) {
-        ours.push(table(leases));
+        let (operations, sweeps) = table(leases);
+        // What the same operations take where nothing is timed.
+        let plain = plain(leases);
+        timing.push((operations - plain).max(0.0) + sweeps);
+        whole.push(operations + sweeps);
         queue.push(delay_queue(leases));
         wheel.push(hash_wheel(leases));
     }
-    report.times(DELAY_QUEUE, Figure::of(&ours, &queue));
-    report.times(HASH_WHEEL, Figure::of(&ours, &wheel));
+    report.times(DELAY_QUEUE, Figure::of(&timing, &queue));
+    report.times(HASH_WHEEL, Figure::of(&timing, &wheel));
+    report.times(DELAY_QUEUE_WHOLE, Figure::of(&whole, &queue));
+    report.times(HASH_WHEEL_WHOLE, Figure::of(&whole, &wheel));
 }
 
 /// Adds up how long things take.
@@ -72,26 +82,48 @@ fn steps() -> u128 {
     (SPAN + 3 * PAUSE).as_nanos() / STEP.as_nanos() + 2
 }
 
-fn table(leases: usize) -> f64 {
+/// Grants each lease, and renews it twice; returns the leases.
+macro_rules! grant_and_renew {
+    ($table:expr, $clock:expr, $holder:expr, $leases:expr, $watch:expr) => {{
+        let grant = |index| {
+            $table.try_acquire(&key(index), $holder, delay(index)).expect("nobody else asks")
+        };
+        let held: Vec<_> = $watch.time(|| (0..$leases).map(grant).collect());
+        for _ in 0..2 {
+            $clock.advance(PAUSE);
+            $watch.time(|| {
+                for (index, lease) in held.iter().enumerate() {
+                    lease.renew(delay(index)).expect("it is held");
+                }
+            });
+        }
+        held
+    }};
+}
+
+/// What grants and renewals take, and what sweeps take.
+fn table(leases: usize) -> (f64, f64) {
     let (table, clock, told) = table_with_listener();
-    let mut watch = Watch::new(leases);
-    let grant =
-        |index| table.try_acquire(&key(index), holder(0), delay(index)).expect("nobody else asks");
-    let held: Vec<_> = watch.time(|| (0..leases).map(grant).collect());
-    for _ in 0..2 {
-        clock.advance(PAUSE);
-        watch.time(|| {
-            for (index, lease) in held.iter().enumerate() {
-                lease.renew(delay(index)).expect("it is held");
-            }
-        });
-    }
+    let (mut operations, mut sweeps) = (Watch::new(leases), Watch::new(leases));
+    let held = grant_and_renew!(table, clock, holder(0), leases, operations);
     held.into_iter().for_each(std::mem::forget);
     for _ in 0..steps() {
         clock.advance(STEP);
-        watch.spent += sweep(&table);
+        sweeps.spent += sweep(&table);
     }
     assert_eq!(told.load(Ordering::Relaxed), leases as u64, "an event for each");
+    (operations.nanos_each(), sweeps.nanos_each())
+}
+
+/// What grants and renewals take in the build without sweeps and events.
+fn plain(leases: usize) -> f64 {
+    use leasehold_without_events::{HolderId, LeaseTable, ManualClock};
+    let clock = ManualClock::new();
+    let table = LeaseTable::<u64>::builder().clock(clock.clone()).build().expect("the defaults");
+    let me = HolderId::new(1).expect("not 0");
+    let mut watch = Watch::new(leases);
+    let held = grant_and_renew!(table, clock, me, leases, watch);
+    held.into_iter().for_each(std::mem::forget);
     watch.nanos_each()
 }
 
