@@ -178,14 +178,15 @@ impl<K> Hub<K> {
         }
     }
 
-    /// Tells of an end that the sweep brought about: the subscriptions, and the listener at once. `false` if
-    /// the listener panicked, or the key when it was dropped.
-    pub(crate) fn tell_from_sweep(&self, ended: Ended<K>) -> bool
+    /// Tells the subscriptions of ends that the sweep brought about.
+    pub(crate) fn post_all(&self, ended: &[Ended<K>])
     where
         K: Clone,
     {
-        self.post(&ended, &epoch::pin());
-        self.call(ended)
+        if !ended.is_empty() {
+            let pinned = epoch::pin();
+            ended.iter().for_each(|ended| self.post(ended, &pinned));
+        }
     }
 
     /// Tells the listener of an end that waited for a sweep. `None`: there is none.
@@ -194,7 +195,8 @@ impl<K> Hub<K> {
         Some(self.call(ended))
     }
 
-    fn call(&self, ended: Ended<K>) -> bool {
+    /// Tells the listener. `false` if it panicked, or the key when it was dropped.
+    pub(crate) fn call(&self, ended: Ended<K>) -> bool {
         // A listener that panics must not keep the others' ends from being told.
         let tell = || self.listener.iter().for_each(|listener| listener(&ended));
         let told = catch_unwind(AssertUnwindSafe(tell)).is_ok();

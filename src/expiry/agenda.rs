@@ -127,14 +127,6 @@ impl Agendas {
         self.refile(index);
     }
 
-    /// Notes what a look at a whole page found.
-    pub(super) fn note(&mut self, place: Place, tick: u64, listed: Listed) {
-        let index = self.index_of(place);
-        let agenda = &mut self.agendas[index as usize];
-        (agenda.scan, agenda.listed) = (tick, listed);
-        self.refile(index);
-    }
-
     fn index_of(&mut self, place: Place) -> u32 {
         let entry = match self.by_place.entry(place.bits()) {
             Entry::Occupied(entry) => return *entry.get(),

@@ -8,15 +8,16 @@
 use core::hash::BuildHasher;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use super::agenda::Agendas;
+use super::agenda::{Agenda, Agendas};
 use super::due::{Filed, NEVER};
 use super::visit::{Look, Visit};
 use super::{ClockGap, Sweeping, Swept};
 use crate::clock::Clock;
 use crate::events::Ended;
+use crate::page::Page;
 use crate::place::Place;
 use crate::prefetch::prefetch;
-use crate::shard::Shard;
+use crate::shard::Ctx;
 use crate::sync::epoch;
 use crate::table::Key;
 use crate::table::shared::Core;
@@ -130,10 +131,14 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
         }
         let batch = &batch[..len];
         self.prefetch(agendas, batch);
-        for &index in batch {
-            self.sweep_agenda(sweeper, index, now, swept);
-            self.tell_ended(sweeper, swept);
+        {
+            let pinned = epoch::pin();
+            let ctx = self.ctx(self.clock.now(), &pinned);
+            for &index in batch {
+                self.sweep_agenda(sweeper, index, &ctx, swept);
+            }
         }
+        self.tell_ended(sweeper, swept);
         len > 0
     }
 
@@ -151,40 +156,48 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
     }
 
     /// Does what is due at a place, and files it anew.
-    fn sweep_agenda(&self, sweeper: &mut Sweeper<K>, index: u32, now: u64, swept: &mut Swept) {
-        let place = sweeper.agendas(now).get(index).place;
+    fn sweep_agenda(
+        &self,
+        sweeper: &mut Sweeper<K>,
+        index: u32,
+        ctx: &Ctx<'_, K, S>,
+        swept: &mut Swept,
+    ) {
+        let Sweeper { agendas: Some(agendas), ended, .. } = sweeper else { return };
         let done = catch_unwind(AssertUnwindSafe(|| {
-            if !self.visit_listed(sweeper, index, swept) {
-                sweeper.agendas(now).get(index).clear();
-                self.visit_whole(sweeper, place, swept);
+            if !self.visit_listed(agendas.get(index), ended, ctx, swept) {
+                agendas.get(index).clear();
+                self.visit_whole(agendas.get(index), ended, ctx, swept);
             }
         }));
         if done.is_err() {
             // A key's code panicked. Whatever it was, the rest of the table goes on, and this place is tried
             // again, though not at once.
             swept.panics += 1;
-            let later = self.clock.now().saturating_add(self.interval_ticks.max(1));
-            sweeper.agendas(now).get(index).scan = later;
+            agendas.get(index).scan = ctx.now.saturating_add(self.interval_ticks.max(1));
         }
-        sweeper.agendas(now).refile(index);
+        agendas.refile(index);
     }
 
-    /// Looks at the slots whose leases were to lapse by now. `false`: the place must be looked at as a whole.
-    fn visit_listed(&self, sweeper: &mut Sweeper<K>, index: u32, swept: &mut Swept) -> bool {
-        let pinned = epoch::pin();
-        let ctx = self.ctx(self.clock.now(), &pinned);
-        let Sweeper { agendas: Some(agendas), ended, .. } = sweeper else { return false };
-        let agenda = agendas.get(index);
-        if agenda.scan <= ctx.now {
+    /// The page that has the hashes from the place's first on.
+    fn page_at<'g>(&self, place: Place, ctx: &Ctx<'g, K, S>) -> &'g Page<K> {
+        self.shards[place.shard].directory.page(place.prefix, ctx.pinned)
+    }
+
+    /// Looks at the slots whose leases were to lapse by now. `false`: the page must be looked at as a whole.
+    fn visit_listed(
+        &self,
+        agenda: &mut Agenda,
+        ended: &mut Vec<Ended<K>>,
+        ctx: &Ctx<'_, K, S>,
+        swept: &mut Swept,
+    ) -> bool {
+        let page = self.page_at(agenda.place, ctx);
+        if agenda.scan <= ctx.now || page.place() != agenda.place {
             return false;
         }
-        let shard: &Shard<K> = &self.shards[agenda.place.shard];
-        let page = shard.directory.page(agenda.place.prefix, &pinned);
-        if page.place() != agenda.place {
-            return false;
-        }
+        let mut visit = Visit { ctx, page, lapsed: &mut swept.lapsed, ended };
         while let Some(slot) = agenda.listed.pop(ctx.now) {
-            let mut visit = Visit { ctx: &ctx, page, lapsed: &mut swept.lapsed, ended };
             let Some(idle_until) = visit.look_at(slot) else { return false };
             agenda.scan = agenda.scan.min(page.clock_tick(idle_until));
             page.due.lower_quietly(idle_until);
@@ -194,38 +207,43 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
     }
 
     /// Looks at the page of a place, and notes what it holds.
-    fn visit_whole(&self, sweeper: &mut Sweeper<K>, place: Place, swept: &mut Swept) {
-        let pinned = epoch::pin();
-        let shard: &Shard<K> = &self.shards[place.shard];
+    fn visit_whole(
+        &self,
+        agenda: &mut Agenda,
+        ended: &mut Vec<Ended<K>>,
+        ctx: &Ctx<'_, K, S>,
+        swept: &mut Swept,
+    ) {
         swept.pages += 1;
+        let shard = &self.shards[agenda.place.shard];
         loop {
-            let now = self.clock.now();
-            let ctx = self.ctx(now, &pinned);
-            let page = shard.directory.page(place.prefix, &pinned);
-            if page.place() != place {
+            let page = self.page_at(agenda.place, ctx);
+            if page.place() != agenda.place {
                 // It was split. Whoever opened its halves filed them.
                 return;
             }
-            let (lapsed, ended) = (&mut swept.lapsed, &mut sweeper.ended);
-            match (Visit { ctx: &ctx, page, lapsed, ended }).look() {
+            let visit = Visit { ctx, page, lapsed: &mut swept.lapsed, ended };
+            match visit.look() {
                 Look::Due(NEVER, _) => return,
                 Look::Due(tick, listed) => {
-                    return sweeper.agendas(now).note(place, page.clock_tick(tick), listed);
+                    (agenda.scan, agenda.listed) = (page.clock_tick(tick), listed);
+                    return;
                 }
                 // Whoever opens the successors files them.
                 Look::Replace => {
                     swept.replaced += 1;
-                    return shard.settle(page, &ctx, false);
+                    return shard.settle(page, ctx, false);
                 }
-                Look::Frozen => shard.settle(page, &ctx, false),
+                Look::Frozen => shard.settle(page, ctx, false),
             }
         }
     }
 
-    /// Tells of what the visit ended, with no pin and no lock.
+    /// Tells of what the visits ended, under no lock.
     fn tell_ended(&self, sweeper: &mut Sweeper<K>, swept: &mut Swept) {
+        self.events.post_all(&sweeper.ended);
         for ended in sweeper.ended.drain(..) {
-            swept.panics += u64::from(!self.events.tell_from_sweep(ended));
+            swept.panics += u64::from(!self.events.call(ended));
         }
     }
 
