@@ -5,9 +5,12 @@
 //!
 //! One thread, and hashes that are the same in every run: so a seed determines everything. The clock
 //! steps back by less than the retention: then every page knows the whole time, and the model need not.
+//! `expiry` adds sweeps, and what is told of each end.
 #![cfg(not(leasehold_loom))]
 
+#[path = "../common/mod.rs"]
 mod common;
+mod expiry;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -21,6 +24,8 @@ use leasehold::{
 type Owned = OwnedLease<u64, FixedHash, ManualClock>;
 
 const RETENTION: Duration = HOUR;
+/// Resources from here on are granted and released at once.
+const FRESH: u64 = 1_000_000;
 
 /// How the newest lease of a resource stands.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -36,8 +41,11 @@ enum Stand {
 struct Newest {
     token: Token,
     holder: HolderId,
+    granted: u64,
     deadline: u64,
     stand: Stand,
+    /// Whether its end was told.
+    told: bool,
 }
 
 impl Newest {
@@ -74,6 +82,8 @@ struct Simulation {
     handles: Vec<(u64, Token, Handle)>,
     latest: u64,
     keys: u64,
+    /// What was replaced by the last grant, if anything.
+    replaced: Option<(u64, Newest)>,
 }
 
 fn micros(ticks: u64) -> Duration {
@@ -82,15 +92,20 @@ fn micros(ticks: u64) -> Duration {
 
 impl Simulation {
     fn new(seed: u64) -> Self {
+        Self::with(seed, |setup| setup)
+    }
+
+    fn with(seed: u64, set: impl FnOnce(Setup<u64>) -> Setup<u64>) -> Self {
         let mut rng = Rng::new(seed);
         let clock = ManualClock::starting_at((rng.below(3) << 42) + ManualClock::START);
         let shards = 1 << rng.below(3);
-        let table = build_fixed(&clock, |setup| setup.shards(shards).retention(RETENTION));
+        let table = build_fixed(&clock, |setup| set(setup.shards(shards).retention(RETENTION)));
         let resources = BTreeMap::new();
         let keys = *rng.pick(&[1, 5, 2 * SLOTS]);
         let (model, counts, handles) = (BTreeMap::new(), Counts::default(), Vec::new());
         let latest = elapsed_of(&clock);
-        Self { rng, clock, table, resources, model, counts, handles, latest, keys }
+        let replaced = None;
+        Self { rng, clock, table, resources, model, counts, handles, latest, keys, replaced }
     }
 
     fn now(&self) -> u64 {
@@ -150,7 +165,10 @@ impl Simulation {
         let (token, deadline) = (lease.token(), now + ticks);
         assert!(newest.is_none_or(|newest| token > newest.token), "tokens rise");
         assert_eq!((lease.remaining(), lease.key()), (micros(ticks), Some(key)));
-        self.model.insert(key, Newest { token, holder: owner, deadline, stand: Stand::Held });
+        self.replaced = newest.map(|newest| (key, newest));
+        let (granted, stand, told) = (now, Stand::Held, false);
+        let newest = Newest { token, holder: owner, granted, deadline, stand, told };
+        self.model.insert(key, newest);
         self.keep(key, token, Handle::Guard(lease));
     }
 
@@ -378,7 +396,7 @@ impl Simulation {
     /// New resources, so that pages are replaced and split.
     fn disturb(&mut self) {
         let n = self.rng.below(2 * SLOTS);
-        let first = 1_000_000 + self.counts.grants * 1_000;
+        let first = FRESH + self.counts.grants * 1_000;
         churn(&self.table, first, n);
         self.counts.grants += n;
         self.counts.releases += n;
@@ -419,18 +437,25 @@ impl Drop for Replay {
     }
 }
 
-#[test]
-fn inv_45_random_operations_do_what_a_plain_map_does() {
+/// Runs a simulation with many seeds, or with the one that is to be replayed.
+fn for_each_seed(full_run: u64, short_run: u64, run: impl Fn(u64)) {
     let only = std::env::var("LEASEHOLD_SEED").ok().and_then(|seed| seed.parse::<u64>().ok());
-    let seeds = if full() { 0..20_000 } else { 0..250 };
+    let seeds = 0..if full() { full_run } else { short_run };
     for seed in only.map_or(seeds, |seed| seed..seed + 1) {
         let _replay = Replay(seed);
+        run(seed);
+    }
+}
+
+#[test]
+fn inv_45_random_operations_do_what_a_plain_map_does() {
+    for_each_seed(20_000, 250, |seed| {
         let mut simulation = Simulation::new(seed);
         for _ in 0..600 {
             simulation.step();
         }
         simulation.finish();
-    }
+    });
 }
 
 /// The model is not blind: one operation behind its back, and it notices.
