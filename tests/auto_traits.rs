@@ -55,7 +55,11 @@ fn handles_go_everywhere() {
         Fence,
         Fenced<Vec<u8>>,
         wheel::Wheel<u32>,
+        Subscription<u64>,
+        Sweeper,
+        Ended<u64>,
     );
+    is_static::<Subscription<u64>>();
     is_static::<OwnedLease<u64>>();
     is_static::<Iter<u64, Hash, QuantaClock>>();
 }
@@ -83,6 +87,14 @@ fn values_go_everywhere() {
         wheel::Key,
         wheel::Due<u32>,
         wheel::StaleKey,
+        EndCause,
+        Causes,
+        Swept,
+        Sweeping,
+        ClockGap,
+        GapPolicy,
+        RecvError,
+        SubscribeError,
     );
     const fn is_copy<T: Copy + Eq + std::fmt::Debug>() {}
     is_copy::<Grant>();
@@ -91,6 +103,14 @@ fn values_go_everywhere() {
     is_copy::<RenewError>();
     is_copy::<Lost>();
     is_copy::<Stats>();
+    is_copy::<EndCause>();
+    is_copy::<Causes>();
+    is_copy::<Swept>();
+    is_copy::<Sweeping>();
+    is_copy::<ClockGap>();
+    is_copy::<GapPolicy>();
+    is_copy::<RecvError>();
+    is_copy::<SubscribeError>();
 }
 
 /// A hasher that may be sent but not shared. The builder refuses it, as a sweeper may share the table.
@@ -132,6 +152,18 @@ fn keys_are_shared_between_threads() {
 /// A key that may not be moved while pinned: the table moves no key that is.
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct Pinned(u64, PhantomPinned);
+
+#[test]
+fn what_is_told_goes_where_its_key_goes() {
+    is_unpin::<Subscription<Pinned>>();
+    is_send::<Subscription<Cell<u64>>>();
+    assert_not!(Ended<Rc<u64>>: Send);
+    assert_not!(Ended<Cell<u64>>: Sync);
+    assert_not!(Ended<Pinned>: Unpin);
+    assert_not!(Subscription<Rc<u64>>: Send);
+    assert_not!(Subscription<u64>: Clone);
+    assert_not!(Ended<u64>: Copy);
+}
 
 #[test]
 fn handles_can_be_moved_whatever_their_key_is() {
