@@ -1,4 +1,5 @@
-//! A known resource is granted, renewed, checked, released, refused and revoked without the allocator.
+//! A known resource is granted, renewed, checked, released, refused and revoked without the allocator;
+//! also if its page is filed with the sweeper each time.
 #![cfg(not(any(leasehold_tiny, leasehold_loom)))] // Tiny pages are replaced every few grants, and that allocates.
 
 mod common;
@@ -7,8 +8,8 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
 use common::*;
-use leasehold::Revoke;
 use leasehold::wheel::Wheel;
+use leasehold::{Causes, EndCause, Revoke};
 
 struct Counting;
 
@@ -126,4 +127,41 @@ fn inv_43_a_wheel_that_was_as_full_before_needs_none_either() {
     };
     (0..1_000).for_each(|_| round());
     assert_eq!(allocations_in(10_000, round), 0);
+}
+
+/// Each round's first grant files its page, as a sweep took it off the stack before. The sweep itself may
+/// allocate.
+#[test]
+fn nor_to_be_filed_with_the_sweeper() {
+    let clock = leasehold::ManualClock::new();
+    let lapses = Causes::of(EndCause::Lapsed);
+    for causes in [Causes::NONE, lapses] {
+        let table: Table = build(&clock, |setup| setup.shards(1).events(causes));
+        drop(table.try_acquire(&1, holder(1), TERM).unwrap());
+        let (mut allocated, mut filed) = (0, 0);
+        for round in 0..10_000_u32 {
+            // Ever shorter, so that each is due before the page is; a long one at last starts anew.
+            let term = 2 * HOUR - round % 1000 * SEC;
+            allocated += allocations_in_one(round >= 100, || {
+                let lease = table.try_acquire(&1, holder(1), term).unwrap();
+                lease.renew(2 * term).unwrap();
+                lease.release().unwrap();
+            });
+            let next_in = table.sweep(100).unwrap().next_in;
+            filed += u32::from(next_in.is_some_and(|next| next <= term + TICK));
+            if round % 1000 == 999 {
+                clock.advance(DAY);
+                let _ = table.sweep(100).unwrap();
+                drop(table.try_acquire(&1, holder(1), TERM).unwrap());
+            }
+        }
+        assert_eq!(allocated, 0);
+        assert!(filed > 5000, "filed {filed} times");
+    }
+}
+
+fn allocations_in_one(counts: bool, round: impl FnOnce()) -> u64 {
+    let before = ALLOCATIONS.get();
+    round();
+    if counts { ALLOCATIONS.get() - before } else { 0 }
 }
