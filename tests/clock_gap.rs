@@ -268,3 +268,38 @@ fn whoever_read_the_clock_just_before_the_jump_was_seen_waits_as_well() {
     }
     assert!(table.try_acquire(&2, holder(1), TERM).is_ok());
 }
+
+/// What is told of a lease whose page was replaced while it waited for its holder.
+#[test]
+fn a_lease_that_waited_in_a_replaced_page_has_its_own_times() {
+    let (table, clock) = after_a_jump(true);
+    let mut ends = table.subscribe(100_000).unwrap();
+    clock.advance(2 * SEC);
+    churn(&table, 1000, 20 * SLOTS);
+    clock.advance(GRACE);
+    sweep_all(&table, 100);
+    let lapsed = received(&mut ends).into_iter().filter(|e| e.cause == EndCause::Lapsed);
+    let times: Vec<_> = lapsed.map(|ended| (ended.held_for, ended.late)).collect();
+    assert_eq!(times.len(), 20);
+    for (held_for, late) in times {
+        assert_eq!((held_for, late), (TERM, HOUR + 2 * SEC + GRACE - TERM));
+    }
+}
+
+#[test]
+fn a_lease_that_waited_in_a_replaced_page_is_no_new_jump() {
+    let clock = ManualClock::new();
+    let table: Table = build(&clock, |setup| {
+        setup.shards(4).retention(SEC).clock_gap(THRESHOLD, GapPolicy::Grace(GRACE))
+    });
+    hold_all(&table);
+    sweep_all(&table, 100);
+    clock.advance(HOUR);
+    sweep_all(&table, 100);
+    clock.advance(2 * SEC);
+    churn(&table, 1000, 20 * SLOTS);
+    sweep_all(&table, 100);
+    clock.advance(GRACE);
+    sweep_all(&table, 100);
+    assert_eq!((table.stats().lapses, gap(&table).map(|gap| gap.1)), (20, Some(1)));
+}
