@@ -17,13 +17,16 @@ use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use crate::sync::epoch::{self, Guard};
 use crate::sync::std_arc::Arc;
-use crate::word::{TICK_MAX, TICK_SLACK};
+use crate::word::{TICK_BITS, TICK_MAX, TICK_SLACK};
 
 /// Chunks grow up to this many pages: a large table calls the allocator less often.
 const CHUNK_PAGES_MAX: usize = 8;
 
 /// Ticks at the end of a page's range that are not counted on: twice the step in which `top` is raised.
 const MARGIN: u64 = 1 << 21;
+
+/// How far back a page may be made to reach for deadlines that are long past.
+const REACH_MAX: u64 = 1 << (TICK_BITS - 3);
 
 /// When a page's life begins, and how far back its words must reach.
 #[derive(Clone, Copy, Debug)]
@@ -37,6 +40,13 @@ pub(crate) struct Epochs {
 }
 
 impl Epochs {
+    /// Epochs whose range holds a deadline that passed longer ago than the retention: of a lease that waits
+    /// for its own holder, after the clock jumped. One that passed still longer ago is moved up.
+    pub(crate) fn reaching_back(self, earliest: u64) -> Self {
+        let back = self.now.saturating_sub(earliest).min(REACH_MAX).next_multiple_of(4);
+        Self { reach: self.reach.max(back), ..self }
+    }
+
     /// Epochs whose range holds a deadline that may be further ahead than the longest term, as the
     /// clock stepped back since its grant. Only where a whole range is too short for that does the
     /// page's time begin later, and then other leases that it takes over end early.

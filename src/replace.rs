@@ -33,15 +33,15 @@ struct Survey<K> {
     /// Leases among them that nobody ended, and what is told of them.
     lapsed: u64,
     ended: Vec<Ended<K>>,
-    /// The latest deadline that is kept, in ticks of the clock.
-    latest: Option<u64>,
+    /// The earliest and the latest deadline that are kept, in ticks of the clock.
+    deadlines: Option<(u64, u64)>,
 }
 
 impl<K: Clone> Survey<K> {
     fn of<S>(page: &Page<K>, ctx: &Ctx<'_, K, S>, force: bool) -> Self {
         let keep = [false; SLOTS];
         let mut survey =
-            Self { keep, kept: 0, dropped: 0, lapsed: 0, ended: Vec::new(), latest: None };
+            Self { keep, kept: 0, dropped: 0, lapsed: 0, ended: Vec::new(), deadlines: None };
         for (index, slot) in page.slots().iter().enumerate() {
             let word = slot.word();
             if !word.is_published() {
@@ -49,7 +49,9 @@ impl<K: Clone> Survey<K> {
                 survey.keep[index] = true;
                 survey.kept += 1;
                 if word.is_leased() {
-                    survey.latest = survey.latest.max(Some(page.clock_tick(word.tick())));
+                    let deadline = page.clock_tick(word.tick());
+                    let (first, last) = survey.deadlines.unwrap_or((deadline, deadline));
+                    survey.deadlines = Some((first.min(deadline), last.max(deadline)));
                 }
             } else {
                 survey.dropped += 1;
@@ -152,8 +154,8 @@ where
     ) -> Draft<K> {
         let place = old.place();
         let mut epochs = ctx.epochs();
-        if let Some(latest) = survey.latest {
-            epochs = epochs.reaching(latest);
+        if let Some((earliest, latest)) = survey.deadlines {
+            epochs = epochs.reaching_back(earliest).reaching(latest);
         }
         let split = survey.kept > KEEP_MAX && place.depth < self.depth_limit();
         let draft = self.blanks(place, split, epochs, ctx);
