@@ -349,6 +349,8 @@ fn inv_23_a_suspended_sweep_costs_only_lateness() {
     (0..50).for_each(|key| std::mem::forget(table.try_acquire(&key, holder(1), SEC).unwrap()));
     clock.advance(2 * SEC);
     std::thread::scope(|s| {
+        // Dropped if this panics, so that the sweep does not wait for ever.
+        let resume = resume;
         s.spawn(|| sweep_all(&table, 10));
         is_suspended.recv().unwrap();
         for round in 0..100 {
