@@ -58,8 +58,8 @@ pub struct Stats {
     pub renewals: u64,
     /// Leases ended by their holder.
     pub releases: u64,
-    /// Leases that ended because their term passed, counted when somebody found out: the next grantee,
-    /// or a page's replacement.
+    /// Leases that ended because their term passed, counted when somebody found out: a sweep, the next
+    /// grantee, or a page's replacement.
     pub lapses: u64,
     /// Leases ended by [`revoke`](crate::LeaseTable::revoke) at once. A graceful revocation is counted
     /// as what ends the lease in the end: a release or a lapse.
@@ -68,7 +68,7 @@ pub struct Stats {
     pub superseded: u64,
     /// Renewals and releases refused because the lease was no longer the caller's.
     pub stale: u64,
-    /// Idle resources that were forgotten to make room.
+    /// Idle resources that were forgotten, by a sweep or to make room.
     pub evictions: u64,
 }
 

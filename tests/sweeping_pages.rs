@@ -63,6 +63,20 @@ fn a_budget_bounds_each_call_and_the_oldest_comes_first() {
     assert!((50..500).contains(&visits), "{visits}");
 }
 
+/// More pages were filed since the last sweep than it files at once.
+#[test]
+fn the_oldest_comes_first_however_many_were_filed() {
+    let clock = ManualClock::new();
+    let (table, mut ends) = told(&clock, 256);
+    for key in 0..200 {
+        hold(&table, key, 1000 + key);
+    }
+    clock.advance(SEC);
+    let _ = table.sweep(1).unwrap();
+    let first = received(&mut ends).into_iter().next().expect("a page was visited");
+    assert_eq!(first.key, 0, "what is due for longest");
+}
+
 #[test]
 fn a_place_that_was_split_is_not_visited_beyond_the_budget() {
     let clock = ManualClock::new();

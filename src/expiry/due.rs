@@ -192,14 +192,6 @@ pub(crate) struct Filed<K>(*mut Page<K>);
 unsafe impl<K: Send + Sync> Send for Filed<K> {}
 
 impl<K> Filed<K> {
-    pub(crate) const fn none() -> Self {
-        Self(ptr::null_mut())
-    }
-
-    pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_null()
-    }
-
     /// The next page, which may be in another life than when it was filed, and what is due there.
     ///
     /// # Safety

@@ -5,11 +5,12 @@
 //! pointer to a page, and a page can be replaced at any time without telling it: whoever opens the
 //! replacement, or its halves, files that.
 
+use core::cmp::Reverse;
 use core::hash::BuildHasher;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::agenda::{Agenda, Agendas};
-use super::due::{Filed, NEVER};
+use super::due::NEVER;
 use super::visit::{Look, Visit};
 use super::{ClockGap, Sweeping, Swept};
 use crate::clock::Clock;
@@ -24,8 +25,6 @@ use crate::table::shared::Core;
 
 /// Ends of other threads that are told to the listener, for each page of the budget.
 const TOLD_PER_PAGE: usize = 64;
-/// Pages that are filed, for each page of the budget: it costs far less than a visit.
-const FILED_PER_PAGE: usize = 16;
 /// Places that are swept together.
 const BATCH: usize = 16;
 
@@ -33,15 +32,13 @@ const BATCH: usize = 16;
 pub(crate) struct Sweeper<K> {
     /// Made at the first sweep.
     agendas: Option<Agendas>,
-    /// What was taken off the stack and is yet to be filed.
-    filed: Filed<K>,
     /// Ends that this sweep brought about and has yet to tell.
     ended: Vec<Ended<K>>,
 }
 
 impl<K> Sweeper<K> {
     pub(crate) fn new() -> Self {
-        Self { agendas: None, filed: Filed::none(), ended: Vec::new() }
+        Self { agendas: None, ended: Vec::new() }
     }
 
     fn agendas(&mut self, now: u64) -> &mut Agendas {
@@ -79,33 +76,35 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
         }
         let mut swept = Swept::default();
         self.tell_queued(budget.saturating_mul(TOLD_PER_PAGE), &mut swept);
-        self.file_all(sweeper, now, budget.saturating_mul(FILED_PER_PAGE), &mut swept);
+        self.file_all(sweeper, now, &mut swept);
         while swept.pages < budget && self.sweep_batch(sweeper, now, budget, &mut swept) {}
         // Pages that were replaced by these visits, and what listeners were granted: it is due, too.
-        self.file_all(sweeper, now, budget.saturating_mul(FILED_PER_PAGE), &mut swept);
-        let next = match &sweeper.agendas {
-            _ if !sweeper.filed.is_empty() => Some(now),
-            agendas => agendas.as_ref().and_then(Agendas::next_due),
-        };
+        self.file_all(sweeper, now, &mut swept);
+        let next = sweeper.agendas(now).next_due();
         swept.more = next.is_some_and(|next| next <= now) || self.events.queued() > 0;
         swept.next_tick = next;
         swept.next_in = next.map(|next| self.rate.duration_ceil(next.saturating_sub(now)));
         swept
     }
 
-    /// Files what was put on the stack.
-    fn file_all(&self, sweeper: &mut Sweeper<K>, now: u64, at_most: usize, swept: &mut Swept) {
-        for _ in 0..at_most {
-            if sweeper.filed.is_empty() {
-                sweeper.filed = self.filings.take();
-            }
-            // SAFETY: the pages are this table's.
-            let Some((page, tick)) = (unsafe { sweeper.filed.next() }) else { break };
-            if tick != NEVER {
-                sweeper.agendas(now).file(page.place(), page.clock_tick(tick));
-            }
+    /// Files what was put on the stack. All of it, whatever the budget: the oldest is not known before; and
+    /// it costs far less than a visit.
+    fn file_all(&self, sweeper: &mut Sweeper<K>, now: u64, swept: &mut Swept) {
+        let mut filed = self.filings.take();
+        let agendas = sweeper.agendas(now);
+        let mut due = Vec::new();
+        // SAFETY: the pages are this table's.
+        while let Some((page, tick)) = unsafe { filed.next() } {
             swept.filed += 1;
+            match (page.place(), page.clock_tick(tick)) {
+                _ if tick == NEVER => {}
+                (place, tick) if tick <= now => due.push((tick, place)),
+                (place, tick) => agendas.file(place, tick),
+            }
         }
+        // What is due at once comes out as it went in.
+        due.sort_unstable_by_key(|&(tick, _)| tick);
+        due.into_iter().for_each(|(tick, place)| agendas.file(place, tick));
     }
 
     /// Does what has been due for longest, at several places, so that memory is asked for all of them at once.
@@ -179,6 +178,16 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
         agendas.refile(index);
     }
 
+    fn visit<'a, 'g>(
+        &self,
+        page: &'g Page<K>,
+        ended: &'a mut Vec<Ended<K>>,
+        ctx: &'a Ctx<'g, K, S>,
+        swept: &'a mut Swept,
+    ) -> Visit<'a, 'g, K, S> {
+        Visit { ctx, page, swept, ended, retry: self.interval_ticks.max(1) }
+    }
+
     /// The page that has the hashes from the place's first on.
     fn page_at<'g>(&self, place: Place, ctx: &Ctx<'g, K, S>) -> &'g Page<K> {
         self.shards[place.shard].directory.page(place.prefix, ctx.pinned)
@@ -196,7 +205,7 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
         if agenda.scan <= ctx.now || page.place() != agenda.place {
             return false;
         }
-        let mut visit = Visit { ctx, page, lapsed: &mut swept.lapsed, ended };
+        let mut visit = self.visit(page, ended, ctx, swept);
         while let Some(slot) = agenda.listed.pop(ctx.now) {
             let Some(idle_until) = visit.look_at(slot) else { return false };
             agenda.scan = agenda.scan.min(page.clock_tick(idle_until));
@@ -222,8 +231,7 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
                 // It was split. Whoever opened its halves filed them.
                 return;
             }
-            let visit = Visit { ctx, page, lapsed: &mut swept.lapsed, ended };
-            match visit.look() {
+            match self.visit(page, ended, ctx, swept).look() {
                 Look::Due(NEVER, _) => return,
                 Look::Due(tick, listed) => {
                     (agenda.scan, agenda.listed) = (page.clock_tick(tick), listed);
@@ -241,6 +249,8 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
 
     /// Tells of what the visits ended, under no lock.
     fn tell_ended(&self, sweeper: &mut Sweeper<K>, swept: &mut Swept) {
+        // A look at a whole page finds them in the order of its slots.
+        sweeper.ended.sort_unstable_by_key(|ended| Reverse(ended.late));
         self.events.post_all(&sweeper.ended);
         for ended in sweeper.ended.drain(..) {
             swept.panics += u64::from(!self.events.call(ended));

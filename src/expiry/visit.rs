@@ -1,5 +1,6 @@
 //! One visit to a page.
 
+use super::Swept;
 use super::agenda::Listed;
 use super::due::NEVER;
 use crate::events::{EndCause, Ended};
@@ -10,6 +11,7 @@ use crate::slot::Slot;
 use crate::stats::Event;
 use crate::table::Key;
 use crate::word::{Cause, State, Word};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// What a look at a whole page found.
 pub(super) enum Look {
@@ -24,9 +26,11 @@ pub(super) enum Look {
 pub(super) struct Visit<'a, 'g, K, S> {
     pub(super) ctx: &'a Ctx<'g, K, S>,
     pub(super) page: &'g Page<K>,
-    pub(super) lapsed: &'a mut u64,
+    pub(super) swept: &'a mut Swept,
     /// Ends to be told.
     pub(super) ended: &'a mut Vec<Ended<K>>,
+    /// After how many ticks to try again what panicked.
+    pub(super) retry: u64,
 }
 
 /// What becomes of a slot.
@@ -103,7 +107,14 @@ impl<K: Key, S> Visit<'_, '_, K, S> {
                 if wait > 0 {
                     return Next::At(time + wait - 1);
                 }
-                match self.lapse(index, slot, word, time) {
+                // Before the exchange: the key's code may panic. Then the others go on, and this one is tried
+                // again, though not at once.
+                let report = || self.ctx.report(self.page, index, word, EndCause::Lapsed);
+                let Ok(report) = catch_unwind(AssertUnwindSafe(report)) else {
+                    self.swept.panics += 1;
+                    return Next::At(time.saturating_add(self.retry));
+                };
+                match self.lapse(slot, word, time, report) {
                     Ok(ended) => word = ended,
                     Err(found) => word = found,
                 }
@@ -116,12 +127,16 @@ impl<K: Key, S> Visit<'_, '_, K, S> {
     }
 
     /// Ends a lapsed lease, if nobody was faster.
-    fn lapse(&mut self, index: usize, slot: &Slot<K>, word: Word, time: u64) -> Result<Word, Word> {
+    fn lapse(
+        &mut self,
+        slot: &Slot<K>,
+        word: Word,
+        time: u64,
+        report: Option<Ended<K>>,
+    ) -> Result<Word, Word> {
         let ended = word.end(word.tick().min(time), Cause::Lapsed);
-        // Before the exchange: a key's code may panic.
-        let report = self.ctx.report(self.page, index, word, EndCause::Lapsed);
         slot.transition(word, ended)?;
-        *self.lapsed += 1;
+        self.swept.lapsed += 1;
         self.ctx.stats.add(Event::Lapse, 1);
         self.ended.extend(report);
         Ok(ended)

@@ -126,7 +126,8 @@ impl<K: Key, S: BuildHasher, C: Clock> Builder<K, S, C> {
     /// Code that is called once for the end of each lease, by whoever [sweeps](LeaseTable::sweep): the
     /// [`sweeper`](Self::sweeper)'s thread, or yours. Never inside a grant or a release, and under no lock.
     ///
-    /// Ends that other threads bring about wait in memory until somebody sweeps. If the listener panics,
+    /// Ends that other threads bring about wait in memory until somebody sweeps; those that wait when the table
+    /// goes are not told. If the listener panics,
     /// the panic hook reports it, and it is called for the next end all the same. It may use the table; if
     /// it holds a handle of it, the table lives until that is dropped.
     ///
@@ -167,7 +168,9 @@ impl<K: Key, S: BuildHasher, C: Clock> Builder<K, S, C> {
     /// What to do when the clock has jumped: when something is found that was due for longer than
     /// `threshold`, though the table is swept. Default: five seconds, [`GapPolicy::Lapse`].
     ///
-    /// The threshold must be longer than sweeps may be late.
+    /// The threshold must be longer than sweeps may be late: whoever sweeps by hand does so at least that often,
+    /// also if [`next_in`](Swept::next_in) allows more, as leases may be granted meanwhile that are due
+    /// earlier.
     ///
     /// # Example
     ///
@@ -180,12 +183,14 @@ impl<K: Key, S: BuildHasher, C: Clock> Builder<K, S, C> {
 }
 
 impl<K: Key, S: BuildHasher, C: Clock> LeaseTable<K, S, C> {
-    /// Ends leases that lapsed, tells of them, and forgets resources that were idle for between one and two
-    /// [retentions](Builder::retention); for those who have a loop to do it in. What is due for longest comes
+    /// Ends leases that lapsed, tells of them, and forgets resources that nobody holds, one to two
+    /// [retentions](Builder::retention) after they were last granted or lapsed; for those who have a loop to do it in. What is due for longest comes
     /// first.
     ///
     /// At most `budget` pages are visited, 0 taken as 1: each is 62 leases at most, and some microseconds
-    /// without what the listener takes. The rest waits for the next call.
+    /// without what the listener takes. The rest waits for the next call. Pages in which something was
+    /// granted that is due earlier than the rest are filed first, all of them, in less than a microsecond
+    /// each.
     ///
     /// # Errors
     ///
