@@ -115,7 +115,7 @@ pub(crate) fn table(clock: &ManualClock) -> Table {
     table_with(Identity, clock)
 }
 
-pub(crate) fn table_with<S: BuildHasher>(
+pub(crate) fn table_with<S: BuildHasher + Send + Sync + 'static>(
     hasher: S,
     clock: &ManualClock,
 ) -> LeaseTable<u64, S, ManualClock> {
