@@ -140,6 +140,7 @@ fn run<K: Key, S: BuildHasher, C: Clock>(
     // Before the first look at the table: from then on, whoever drops it can wake this thread.
     alarm.sleeper_is_me();
     loop {
+        alarm.awake();
         let Some(core) = table.upgrade() else { return };
         let nap = core.sweep_and_say_until_when(budget);
         // Before sleeping; perhaps the last: then the table goes here.
@@ -147,7 +148,6 @@ fn run<K: Key, S: BuildHasher, C: Clock>(
         if let Some(time) = nap {
             alarm.sleep(time);
         }
-        alarm.awake();
     }
 }
 
