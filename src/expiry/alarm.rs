@@ -67,6 +67,13 @@ impl Alarm {
         seq_cst();
     }
 
+    /// Whether the sweeper has said until when it sleeps.
+    #[cfg(leasehold_loom)]
+    pub(crate) fn is_set(&self) -> bool {
+        // Relaxed: a model looks at it to say what it reached.
+        self.until.load(Ordering::Relaxed) != AWAKE
+    }
+
     /// Sleeps; wakes early for any reason.
     pub(crate) fn sleep(&self, at_most: Option<Duration>) {
         match at_most {

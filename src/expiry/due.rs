@@ -178,6 +178,20 @@ impl<K> Filings<K> {
         self.top.load(Ordering::SeqCst).is_null()
     }
 
+    /// How many pages are on the stack, counted up to `at_most`, while nobody files or takes.
+    #[cfg(leasehold_loom)]
+    pub(crate) fn count(&self, at_most: usize) -> usize {
+        // Acquire: pairs with `push`.
+        let mut next = self.top.load(Ordering::Acquire);
+        for count in 0..at_most {
+            // SAFETY: page memory stays mapped as long as the table.
+            let Some(page) = (unsafe { next.as_ref() }) else { return count };
+            // Relaxed: nobody changes it.
+            next = page.filed.load(Ordering::Relaxed);
+        }
+        at_most
+    }
+
     /// Takes the whole stack.
     pub(crate) fn take(&self) -> Filed<K> {
         // Acquire: pairs with `push`. No ABA: nothing is taken from the middle.

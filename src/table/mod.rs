@@ -21,6 +21,8 @@ mod expiry;
 pub(crate) mod handle;
 mod hasher;
 mod iter;
+#[cfg(leasehold_loom)]
+mod modelled;
 pub(crate) mod shared;
 mod view;
 mod whole;
