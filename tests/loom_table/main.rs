@@ -9,3 +9,5 @@ mod leases;
 mod pages;
 mod reuse;
 mod support;
+mod sweeper;
+mod sweeps;
