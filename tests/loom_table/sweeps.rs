@@ -157,15 +157,14 @@ fn due_for_nothing(clock: &ManualClock, capacity: usize) -> Table {
     table
 }
 
-/// A lease that is granted while its page is visited, to end before all else there: the visit finds it, or
-/// it is filed (P12).
-#[test]
-fn visit_against_an_earlier_deadline() {
-    explore(3, &["found or taken", "filed"], |outcomes| {
+/// A lease that `change` makes end before all else in its page, while that is visited: the visit finds it,
+/// or it is filed (P12).
+fn against_visit(change: impl Fn(&Table) + Send + Sync + Copy + 'static) {
+    explore(3, &["found or taken", "filed"], move |outcomes| {
         let clock = ManualClock::new();
         let table = due_for_nothing(&clock, 1);
         let other = table.clone();
-        let thread = thread::spawn(move || take(&other, 1, 1, TERM));
+        let thread = thread::spawn(move || change(&other));
         assert_eq!(sweep(&table), 0);
         thread.join().unwrap();
         outcomes.reach(if table.filed_pages() == 0 { "found or taken" } else { "filed" });
@@ -174,7 +173,24 @@ fn visit_against_an_earlier_deadline() {
     });
 }
 
-/// The same, of a lease that takes over a lapsed one, which the visit may end.
+#[test]
+fn visit_against_an_earlier_deadline() {
+    against_visit(|table| take(table, 1, 1, TERM));
+}
+
+#[test]
+fn visit_against_superseding_for_less() {
+    against_visit(|table| take(table, 3, 9, TERM));
+}
+
+#[test]
+fn visit_against_closing() {
+    against_visit(|table| {
+        table.revoke(&3, Revoke::After(TERM)).unwrap();
+    });
+}
+
+/// The same, of a lease that takes over one which the visit would end.
 #[test]
 fn visit_against_an_earlier_takeover() {
     explore(2, &["found or taken", "filed"], |outcomes| {
