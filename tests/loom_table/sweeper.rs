@@ -115,7 +115,7 @@ fn split_against_falling_asleep() {
 /// earlier: the sweeper is woken for the earlier tick, though it sleeps for less than to the later one.
 #[test]
 fn two_filers_against_falling_asleep() {
-    explore(2, &["told"], |outcomes| {
+    explore(1, &["told"], |outcomes| {
         let clock = Ahead::new(TERM * 2);
         // 1 and 3 are in one page, 2 in the other.
         let (table, told) = told_of(EndCause::Lapsed, 3, clock.clone());

@@ -345,6 +345,28 @@ fn taking_against_another_life() {
     });
 }
 
+/// As above, but that life is of half the hashes: the sweeper finds the place of the life whose due tick it
+/// finds, or the half is filed again.
+#[test]
+fn taking_against_a_life_as_a_half() {
+    explore(1, &["taken", "on the stack"], |outcomes| {
+        let clock = ManualClock::new();
+        let table = crate::support::table(&clock);
+        take(&table, 1, 9, TERM);
+        table.try_acquire(&4, holder(9), TERM).unwrap().release().unwrap();
+        clock.advance_ticks(STALE);
+        // The first page is ready for another life, and filed. 1 and 3 are of one half, 2 of the other.
+        take(&table, 2, 9, TERM);
+        let other = table.clone();
+        let thread = thread::spawn(move || take(&other, 3, 1, TERM));
+        assert_eq!(table.sweep(1).unwrap().lapsed, 0);
+        thread.join().unwrap();
+        outcomes.reach(if table.filed_pages() == 0 { "taken" } else { "on the stack" });
+        pass(&clock, TERM);
+        assert_eq!(sweep(&table), 3, "in both halves");
+    });
+}
+
 /// Three threads that would end one lapsed lease: one of them does, and it is told once.
 #[test]
 fn three_ends_of_one_lease() {
