@@ -15,8 +15,15 @@ use crate::place::Place;
 use crate::prefetch::prefetch;
 use crate::wheel::{self, Wheel};
 
-/// How many slots are taken down.
-const LISTED: usize = if cfg!(leasehold_loom) || cfg!(leasehold_tiny) { 1 } else { 15 };
+/// How many slots are taken down. The last one is looked at with its page: where it is one, as in tiny pages,
+/// none is looked at alone.
+const LISTED: usize = if cfg!(leasehold_loom) {
+    2
+} else if cfg!(leasehold_tiny) {
+    1
+} else {
+    15
+};
 const INDEX_BITS: u32 = 6;
 
 /// Slots of a page and the ticks of their deadlines, the last one first.
