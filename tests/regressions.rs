@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use leasehold::{
-    AcquireError, Clock, DefaultHashBuilder, HolderId, LeaseTable, Lost, ManualClock, RenewError,
-    Revoke, Status,
+    AcquireError, Clock, DefaultHashBuilder, GapPolicy, HolderId, LeaseTable, Lost, ManualClock,
+    RenewError, Revoke, Status,
 };
 
 type Table = LeaseTable<u64, DefaultHashBuilder, ManualClock>;
@@ -95,4 +95,21 @@ fn a_lease_survives_the_replacement_of_its_page_after_a_step_back() {
     replace_the_page(&table);
     assert_eq!(clock.now(), before);
     assert_eq!(lease.status(), Status::Held { remaining: TERM });
+}
+
+/// A sweep that sees a jump of the clock says so, also if it sees it by a lease, and not by the page's due
+/// tick, which is later.
+#[test]
+fn a_sweep_says_that_it_saw_a_jump_by_a_lease() {
+    let clock = ManualClock::new();
+    let policy = GapPolicy::Grace(TERM);
+    let table = builder(&clock).clock_gap(Duration::from_secs(1), policy).build().unwrap();
+    std::mem::forget(table.try_acquire(&1, holder(1), TERM).unwrap());
+    assert_eq!(table.sweep(100).unwrap().clock_gap, None);
+    // The page is due one tick after the deadline, by which it is late by just the threshold.
+    clock.advance(TERM + Duration::from_secs(1));
+    clock.advance_ticks(1);
+    let swept = table.sweep(100).unwrap();
+    assert_eq!(table.clock_gap().map(|gap| gap.count), Some(1));
+    assert_eq!(swept.clock_gap, table.clock_gap());
 }

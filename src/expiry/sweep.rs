@@ -75,6 +75,7 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
             agendas.turn_back(now);
         }
         let mut swept = Swept::default();
+        let gap = self.clock_gap();
         self.tell_queued(budget.saturating_mul(TOLD_PER_PAGE), &mut swept);
         self.file_all(sweeper, now, &mut swept);
         while swept.pages < budget && self.sweep_batch(sweeper, now, budget, &mut swept) {}
@@ -82,6 +83,8 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
         self.file_all(sweeper, now, &mut swept);
         let next = sweeper.agendas(now).next_due();
         swept.more = next.is_some_and(|next| next <= now) || self.events.queued() > 0;
+        // By a page's due tick, or by a lease in it: that may have been filed for earlier, and not be news.
+        swept.clock_gap = self.clock_gap().filter(|new| Some(*new) != gap);
         swept.next_tick = next;
         swept.next_in = next.map(|next| self.rate.duration_ceil(next.saturating_sub(now)));
         swept
@@ -122,9 +125,7 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
         for slot in batch.iter_mut().take(budget - swept.pages) {
             let Some((due, index)) = agendas.pop_due(now) else { break };
             agendas.prefetch(index);
-            if self.gaps.look(due, now) {
-                swept.clock_gap = self.clock_gap();
-            }
+            self.gaps.look(due, now);
             *slot = index;
             len += 1;
         }
