@@ -24,6 +24,10 @@ pub(super) struct Settings {
     pub(super) capacity_max: CapacityMax,
     pub(super) retention: Retention,
     pub(super) term_max: TermMax,
+    /// The ends that are told of, a bit a cause; more bits than that: the default.
+    pub(super) causes: u8,
+    pub(super) listener: Listener,
+    pub(super) gap: Gap,
 }
 
 /// A power of two and a distance from it.
@@ -96,6 +100,27 @@ choice! {
         LongestBy(i8),
     }
 
+    pub(super) enum Listener {
+        None,
+        Some,
+    }
+
+    /// When the clock has jumped, and what is done then.
+    pub(super) enum Gap {
+        Default,
+        Lapse {
+            threshold: u16,
+        },
+        Grace {
+            threshold: u8,
+            grace: u8,
+        },
+        LongGrace {
+            threshold: u16,
+            thousands: u16,
+        },
+    }
+
     /// One operation. Bytes that choose among what there is are taken modulo its number.
     pub(super) enum Op {
         Acquire {
@@ -130,6 +155,28 @@ choice! {
         },
         Walk,
         Time(Move),
+        Sweep {
+            budget: u8,
+        },
+        /// Sweeps until there is no more to do.
+        SweepAll {
+            budget: u8,
+        },
+        /// Goes where sweeps say that there will be something to do, so many times.
+        Follow {
+            times: u8,
+        },
+        Subscribe {
+            which: u8,
+            capacity: u8,
+        },
+        Receive {
+            which: u8,
+            at_most: u8,
+        },
+        Unsubscribe {
+            which: u8,
+        },
         /// Brings replaced pages back, so that the next page is one that was used before.
         Collect,
     }

@@ -1,6 +1,7 @@
 //! The whole table against a sequential [`model`], one operation after another.
 
 mod build;
+mod ends;
 mod hold;
 mod input;
 mod model;
@@ -14,6 +15,7 @@ use leasehold::{Clock, HolderId, LeaseTable, OwnedLease, Resource, Revoke};
 
 pub use self::input::Input;
 
+use self::ends::Ends;
 use self::hold::Hold;
 use self::input::{Act, Boundary, KeySpace, Keys, Move, Odd, Op, Settings, Span, Spread, Way};
 use self::model::look::Walk;
@@ -46,11 +48,12 @@ pub fn run(input: Input) {
 }
 
 fn play<K: Subject>(input: &Input) {
-    let Some((table, model)) = build::build::<K>(&input.settings) else { return };
+    let Some((table, model, heard)) = build::build::<K>(&input.settings) else { return };
     let mut play = Play {
         table: &table,
         rate: input.settings.pace.rates().1,
         settings: input.settings,
+        ends: Ends::new(&table, heard, model.causes()),
         model,
         holds: Vec::new(),
         resources: Vec::new(),
@@ -63,10 +66,10 @@ fn play<K: Subject>(input: &Input) {
         }
         play.step(*op);
     }
-    let owned = play.finish();
+    let (owned, ends) = play.finish();
     // The last guards outlive the last handle of the table.
     drop(table);
-    drop(owned);
+    ends.outlives(owned);
     collect();
 }
 
@@ -81,6 +84,7 @@ struct Play<'t, K: Subject> {
     table: &'t Table<K>,
     rate: Rate,
     settings: Settings,
+    ends: Ends<K>,
     model: Model,
     holds: Vec<(Id, Hold<'t, K>)>,
     resources: Vec<(u8, Resource<K, Spread, Paced>)>,
@@ -89,7 +93,7 @@ struct Play<'t, K: Subject> {
 
 impl<'t, K: Subject> Play<'t, K> {
     fn step(&mut self, op: Op) {
-        if !matches!(op, Op::Time(_) | Op::Collect) {
+        if !matches!(op, Op::Time(_) | Op::Collect | Op::Fill { .. }) {
             self.model.begin();
         }
         match op {
@@ -105,12 +109,22 @@ impl<'t, K: Subject> Play<'t, K> {
             Op::Inspect { key, resolved } => self.inspect(key, resolved),
             Op::Walk => self.walk(),
             Op::Time(by) => self.move_clock(by),
+            Op::Sweep { budget } => drop(self.sweep(budget)),
+            Op::SweepAll { budget } => self.sweep_all(budget),
+            Op::Follow { times } => self.follow(times % 8),
+            Op::Subscribe { which, capacity } => self.ends.subscribe(self.table, which, capacity),
+            Op::Receive { which, at_most } => self.ends.receive(which, at_most),
+            Op::Unsubscribe { which } => self.ends.unsubscribe(which),
             Op::Collect => collect(),
         }
+        self.settle();
     }
 
     /// Ends with a look at everything, and the guards that need no table.
-    fn finish(mut self) -> Vec<Owned<K>> {
+    fn finish(mut self) -> (Vec<Owned<K>>, Ends<K>) {
+        self.model.begin();
+        self.walk();
+        self.sweep_all(u8::MAX);
         self.model.begin();
         self.walk();
         let mut owned = Vec::new();
@@ -120,10 +134,12 @@ impl<'t, K: Subject> Play<'t, K> {
                 Hold::Owned(lease) => owned.push(lease),
                 hold => self.let_go(id, hold),
             }
+            self.settle();
         }
         self.model.begin();
         self.walk();
-        owned
+        self.settle();
+        (owned, self.ends)
     }
 
     fn key(&self, key: u8) -> u8 {
@@ -172,6 +188,7 @@ impl<'t, K: Subject> Play<'t, K> {
             (Some(resource), true) => resource.try_acquire_owned(holder, term).map(Hold::Owned),
         };
         let token = result.as_ref().map(Hold::token).map_err(|error| *error);
+        self.observe();
         self.model.acquired(number, holder, term, token);
         if let Ok(hold) = result {
             self.keep(Id { key: number, token: hold.token(), holder }, hold);
@@ -185,6 +202,7 @@ impl<'t, K: Subject> Play<'t, K> {
         self.model.begin();
         let result = self.table.try_acquire(K::new(number).borrow(), holder, term);
         let token = result.as_ref().map(|lease| lease.token()).map_err(|error| *error);
+        self.observe();
         self.model.acquired(number, holder, term, token);
         match result {
             Ok(lease) if forget => mem::forget(lease),
@@ -194,11 +212,13 @@ impl<'t, K: Subject> Play<'t, K> {
             }
             Err(_) => {}
         }
+        self.settle();
     }
 
     fn resolve(&mut self, key: u8) {
         let number = self.key(key);
         let result = self.table.resource(K::new(number).borrow());
+        self.observe();
         self.model.resolved(number, result.as_ref().map(drop).map_err(|error| *error));
         if let Ok(resource) = result {
             assert_eq!(resource.key().number(), number, "the key of a resource");
@@ -259,6 +279,7 @@ impl<'t, K: Subject> Play<'t, K> {
     fn keep(&mut self, id: Id, hold: Hold<'t, K>) {
         if self.holds.len() == KEPT_MAX {
             let (id, oldest) = self.holds.remove(0);
+            self.settle();
             self.model.begin();
             self.let_go(id, oldest);
         }

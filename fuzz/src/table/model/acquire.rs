@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use leasehold::fuzzing::SLOTS;
-use leasehold::{AcquireError, Held, HolderId, Token};
+use leasehold::{AcquireError, EndCause, Held, HolderId, Token};
 
 use super::Model;
 use super::life::{Ended, Life, life_of};
@@ -70,6 +70,7 @@ impl Model {
         self.end_lease(key, holder);
         let life = self.known.get_mut(&key).and_then(|known| known.lives.last_mut());
         life.expect("as above").grant(token, holder, ticks, &self.time);
+        self.ends.granted(key, token, holder, self.time.now());
     }
 
     /// A grant goes on with the present life, or begins another: then the present one is spent, or was
@@ -92,27 +93,33 @@ impl Model {
 
     /// A grant to `holder` ends the lease before it, if there is one.
     fn end_lease(&mut self, key: u8, holder: HolderId) {
-        let Self { known, tally, time, .. } = self;
+        let Self { known, tally, time, ends, gap, .. } = self;
         let life = known.get_mut(&key).and_then(|known| known.lives.last_mut());
         let life = life.expect("a life that a grant goes on with");
         let Some(lease) = life.lease() else { return };
         let left = lease.deadline.left(time);
         // A life that is spent may have lapsed and been forgotten before, when the clock was further.
-        let may_be_over = left.lo < 0 || life.loose && life.is_spent();
+        let may_be_over = left.lo < 0 || lease.unsure || life.loose && life.is_spent();
         let is_holders = life.newest.is_some_and(|(_, newest)| newest == holder);
+        let is_there = !lease.unsure && !(life.loose && life.is_spent());
+        let waits = is_there && !is_holders && gap.keeps(lease.deadline, time);
+        assert!(!waits, "{key} was granted to {holder:?} in another's grace: {life:?}, {gap:?}");
         let may_be_superseded = left.hi >= 0 && is_holders && !lease.closing && !lease.expired;
         let ended = match (may_be_over, may_be_superseded) {
             (true, false) => {
                 tally.lapses.add();
+                ends.expect(key, life, &[EndCause::Lapsed]);
                 Ended::Lapsed
             }
             (false, true) => {
                 tally.superseded.add();
+                ends.expect(key, life, &[EndCause::Superseded]);
                 Ended::Superseded
             }
             (true, true) => {
                 tally.lapses.maybe_add();
                 tally.superseded.maybe_add();
+                ends.expect(key, life, &[EndCause::Lapsed, EndCause::Superseded]);
                 Ended::LapsedOrSuperseded
             }
             (false, false) => panic!("{key} was granted to {holder:?} over {life:?} at {time:?}"),
@@ -126,21 +133,32 @@ impl Model {
         let life = life.expect("nobody was ever granted what is held");
         let lease = life.lease().expect("what is held has a lease");
         let left = lease.deadline.left(&self.time);
-        assert!(left.hi >= 0, "{key} was refused over {life:?} at {:?}", self.time);
+        let waits = self.gap.waits(self.time.now());
+        assert!(left.hi >= 0 || waits > 0, "{key} was refused over {life:?} at {:?}", self.time);
         let (token, holds) = life.newest.expect("what is held was granted");
-        let refuses_its_holder = lease.closing || lease.expired;
+        let refuses_its_holder = (lease.closing || lease.expired) && left.hi >= 0;
         assert!(holds != holder || refuses_its_holder, "{key} was refused to its holder: {life:?}");
         assert_eq!((held.holder, held.token), (Some(holds), token), "who holds {key}");
         // The tick after the deadline is the first at which another can be granted.
-        let wait = Range { lo: left.lo.max(0) + 1, hi: left.hi + 1 };
+        let until = left.hi.max(0) + 1;
+        let wait = match (left.lo < 0, left.hi < 0) {
+            (false, _) => Range { lo: left.lo + 1, hi: until },
+            (true, true) => Range { lo: waits, hi: waits },
+            (true, false) if waits == 0 => Range { lo: 1, hi: until },
+            (true, false) => Range { lo: waits.min(1), hi: waits.max(until) },
+        };
         let retry_after = held.retry_after;
         assert!(
             self.is_ceil(retry_after, wait),
             "{key}: retry after {retry_after:?}, not {wait:?}"
         );
 
-        let known = Range { lo: left.lo.max(0), hi: left.hi };
-        self.see(key, |lease, time| lease.deadline = lease.deadline.known(known, time));
+        let least = if waits > 0 { left.lo } else { left.lo.max(0) };
+        let known = Range { lo: least, hi: left.hi };
+        self.see(key, |lease, time| {
+            lease.deadline = lease.deadline.known(known, time);
+            lease.unsure = false;
+        });
     }
 
     /// The table said that it has no slot for a key: then it must have none.
@@ -151,12 +169,13 @@ impl Model {
         match error {
             AcquireError::Full { capacity_max } => {
                 assert_eq!(Some(capacity_max), self.limits.capacity_max, "the bound");
-                let held = self.others(key, |life, _| life.may_be_held(&self.time));
+                let held = self.others(key, |life, _| life.may_be_held(&self.time, &self.gap));
                 assert!(held >= capacity_max, "full, of {held} held leases of {capacity_max}");
             }
             AcquireError::Crowded => {
-                let is_kept =
-                    |life: &Life, crowds: bool| crowds && life.may_be_kept(&self.terms, &self.time);
+                let is_kept = |life: &Life, crowds: bool| {
+                    crowds && life.may_be_kept(&self.terms, &self.time, &self.gap)
+                };
                 let kept = self.others(key, is_kept);
                 assert!(kept >= SLOTS, "crowded, with {kept} keys of that hash");
             }
@@ -166,10 +185,10 @@ impl Model {
 
     /// The table found a slot for a key: then there must be one.
     fn expect_room(&self, key: u8) {
-        let held = self.others(key, |life, _| life.is_held(&self.time));
+        let held = self.others(key, |life, _| life.is_held(&self.time, &self.gap));
         let capacity_max = self.limits.capacity_max.unwrap_or(usize::MAX);
         assert!(held < capacity_max, "{key} is one more than the {held} held of {capacity_max}");
-        let crowd = self.others(key, |life, crowds| crowds && life.is_held(&self.time));
+        let crowd = self.others(key, |life, crowds| crowds && life.is_held(&self.time, &self.gap));
         assert!(crowd < SLOTS, "{key} shares a page with {crowd} held keys");
     }
 

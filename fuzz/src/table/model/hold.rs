@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use leasehold::{Lost, RenewError};
+use leasehold::{EndCause, Lost, RenewError};
 
 use super::life::{Ended, Lease};
 use super::time::{Deadline, Range, Time};
@@ -29,7 +29,7 @@ impl Model {
             return self.valid(id, Seen { remaining: Some(remaining), closing: None });
         }
         let Some(lease) = self.newest(id).and_then(|life| life.lease()) else { return };
-        if lease.expired || lease.deadline.left(&self.time).lo <= 0 {
+        if lease.expired || lease.unsure || lease.deadline.left(&self.time).lo <= 0 {
             self.expire(id);
         } else {
             // It would be valid, if the table still knew it.
@@ -83,11 +83,15 @@ impl Model {
             (Ok(()), Some(lease)) => {
                 assert!(!lease.expired, "{id:?} was released after it was reported expired");
                 self.tally.releases.add();
+                self.see(id.key, |lease, _| lease.unsure = false);
                 self.end(id, Ended::Released);
             }
             (Ok(()), None) => panic!("{id:?} was released, but is not the newest, or has ended"),
             (Err(Lost::Expired), Some(lease)) => {
-                assert!(lease.expired, "{id:?} could not be released, but nobody was told so");
+                assert!(
+                    lease.expired || lease.unsure,
+                    "{id:?} could not be released, but nobody was told so"
+                );
                 self.tally.stale.add();
                 self.tally.lapses.add();
                 self.end(id, Ended::Lapsed);
@@ -101,25 +105,25 @@ impl Model {
 
     /// A guard was dropped: it tells nothing.
     pub(in super::super) fn dropped(&mut self, id: Id) {
-        let life = self.newest(id).map(|life| (life.lease(), life.loose));
+        let life = self.newest(id).and_then(|life| Some((life.lease()?, life.loose)));
         match life {
-            Some((Some(lease), _)) if lease.expired => {
+            Some((lease, _)) if lease.expired => {
                 self.tally.stale.add();
                 self.tally.lapses.add();
                 self.end_unseen(id, Ended::Lapsed);
             }
-            Some((Some(_), false)) => {
+            Some((lease, false)) if !lease.unsure => {
                 self.tally.releases.add();
                 self.end(id, Ended::Released);
             }
             // The table may have forgotten it, and counted it as lapsed then.
-            Some((Some(_), true)) => {
+            Some(_) => {
                 self.tally.releases.maybe_add();
                 self.tally.stale.maybe_add();
                 self.tally.lapses.maybe_add();
-                self.end_unseen(id, Ended::Released);
+                self.end_unseen(id, Ended::LapsedOrReleased);
             }
-            _ => self.tally.stale.add(),
+            None => self.tally.stale.add(),
         }
     }
 
@@ -165,7 +169,10 @@ impl Model {
         let told = seen.remaining.map(|remaining| self.limits.rate.ticks_of_floor(remaining));
         let (least, most) = told.unwrap_or((0, u64::MAX));
         let known = Range { lo: left.lo.max(least.into()), hi: left.hi.min(most.into()) };
-        self.see(key, |lease, time| lease.deadline = lease.deadline.known(known, time));
+        self.see(key, |lease, time| {
+            lease.deadline = lease.deadline.known(known, time);
+            lease.unsure = false;
+        });
     }
 
     /// The table said why a lease is lost.
@@ -181,7 +188,10 @@ impl Model {
             Some(lease) => {
                 let left = lease.deadline.left(&self.time);
                 assert_eq!(lost, Lost::Expired, "{id:?} with {lease:?}");
-                assert!(left.lo <= 0 || lease.expired, "{id:?} expired with {left:?} ticks left");
+                assert!(
+                    left.lo <= 0 || lease.expired || lease.unsure,
+                    "{id:?} expired with {left:?} ticks left"
+                );
                 self.expire(id);
             }
         }
@@ -201,7 +211,9 @@ impl Model {
         self.see(id.key, |lease, time| {
             let left = lease.deadline.left(time);
             let known = Range { lo: left.lo.min(0), hi: left.hi.min(0) };
-            lease.deadline = lease.deadline.known(known, time);
+            if !lease.unsure && !lease.expired {
+                lease.deadline = lease.deadline.known(known, time);
+            }
             lease.expired = true;
         });
         // An answer that does not say why it is over leaves open whether the table still knows it.
@@ -218,9 +230,12 @@ impl Model {
     }
 
     fn end_unseen(&mut self, id: Id, ended: Ended) {
-        let Self { known, time, .. } = self;
+        let Self { known, time, ends, .. } = self;
         let life = known.get_mut(&id.key).and_then(|known| known.lives.last_mut());
-        life.expect("a lease that stands is in the present life").end(ended, time);
+        let life = life.expect("a lease that stands is in the present life");
+        let lapsed = ended == Ended::Lapsed;
+        ends.expect(id.key, life, if lapsed { &[EndCause::Lapsed] } else { &[EndCause::Released] });
+        life.end(ended, time);
     }
 
     /// The table showed the present lease of a key, of which more is known now.

@@ -3,6 +3,7 @@
 use leasehold::fuzzing::STAMP_MAX;
 use leasehold::{HolderId, Lost, Token};
 
+use super::gap::Gap;
 use super::time::{Deadline, Mark, Range, Ticks, Time};
 
 /// How many low bits of a token count the grants of one life; the others are the life's number.
@@ -46,6 +47,8 @@ pub(super) enum Ended {
     Superseded,
     /// By a grant to the same holder, at a time that the model does not know exactly.
     LapsedOrSuperseded,
+    /// Its guard was dropped, which tells nothing.
+    LapsedOrReleased,
 }
 
 /// A lease that nobody ended, over or not.
@@ -55,6 +58,8 @@ pub(super) struct Lease {
     pub(super) closing: bool,
     /// Reported expired to somebody: whatever the clock does, it stays so.
     pub(super) expired: bool,
+    /// A sweep may have ended it, unseen.
+    pub(super) unsure: bool,
 }
 
 impl Life {
@@ -79,10 +84,10 @@ impl Life {
     }
 
     /// The table is about to be used, and may forget it.
-    pub(super) fn loosen(&mut self, terms: &Terms, time: &Time) {
-        self.loose |= self.may_be_forgotten(terms, time);
+    pub(super) fn loosen(&mut self, terms: &Terms, time: &Time, gap: &Gap) {
+        self.loose |= self.may_be_forgotten(terms, time, gap);
         if let Some(next) = &mut self.next {
-            next.loosen(terms, time);
+            next.loosen(terms, time, gap);
         }
     }
 
@@ -109,7 +114,8 @@ impl Life {
         self.number = Some(life_of(token.get()));
         self.newest = Some((token, holder));
         let deadline = Deadline::after(ticks, time);
-        self.state = State::Leased(Lease { deadline, closing: false, expired: false });
+        self.state =
+            State::Leased(Lease { deadline, closing: false, expired: false, unsure: false });
         (self.used, self.used_mark) = (time.range(), time.mark());
         self.seen();
     }
@@ -120,7 +126,8 @@ impl Life {
         let since = if ended == Ended::Released { self.used.lo } else { time.range().lo };
         if let Some(lease) = self.lease() {
             let until = lease.deadline.earliest();
-            self.used = Range { lo: since.min(until), hi: time.range().hi };
+            let hi = time.range().hi.min(lease.deadline.span(time).hi);
+            self.used = Range { lo: since.min(until), hi: hi.max(since.min(until)) };
             self.used_mark = time.mark();
         }
         self.state = State::Vacant(ended);
@@ -128,7 +135,7 @@ impl Life {
 
     /// Whether the table may forget it now. A table that is bounded forgets what nobody holds when it
     /// needs the room.
-    fn may_be_forgotten(&self, terms: &Terms, time: &Time) -> bool {
+    fn may_be_forgotten(&self, terms: &Terms, time: &Time, gap: &Gap) -> bool {
         match self.state {
             State::Vacant(_) => {
                 let kept_until = self.used.lo + terms.retention - terms.drift;
@@ -136,35 +143,68 @@ impl Life {
             }
             State::Leased(lease) => {
                 let left = lease.deadline.left(time).lo;
-                left < 0 && (terms.bounded || left + terms.retention < 0)
+                let kept = !lease.unsure && gap.keeps(lease.deadline, time);
+                let idle = terms.bounded || left + terms.retention - terms.drift < 0;
+                !kept && idle && (left < 0 || lease.unsure)
             }
         }
     }
 
     /// Whether the table may keep it now, so that it takes up a slot that others want.
-    pub(super) fn may_be_kept(&self, terms: &Terms, time: &Time) -> bool {
-        if self.next.as_ref().is_some_and(|next| next.may_be_kept(terms, time)) {
+    pub(super) fn may_be_kept(&self, terms: &Terms, time: &Time, gap: &Gap) -> bool {
+        if self.next.as_ref().is_some_and(|next| next.may_be_kept(terms, time, gap)) {
             return true;
         }
         match self.state {
             State::Vacant(_) => {
-                let vague = time.was_vague_since(self.used_mark);
-                let used = if vague { self.used.hi.max(time.earliest()) } else { self.used.hi };
+                let used = self.used_until(time);
                 !self.is_dead() && time.range().lo <= used + terms.retention + terms.drift
             }
-            State::Leased(lease) => lease.deadline.left(time).hi + terms.retention >= 0,
+            State::Leased(lease) => {
+                let left = lease.deadline.left(time).hi;
+                left + terms.retention >= 0 || gap.waits(time.now()) > 0
+            }
         }
     }
 
+    /// The latest tick at which it may have been used.
+    fn used_until(&self, time: &Time) -> Ticks {
+        let vague = time.was_vague_since(self.used_mark);
+        if vague { self.used.hi.max(time.earliest()) } else { self.used.hi }
+    }
+
+    /// When a sweep leaves it behind at the latest, if it stays idle.
+    pub(super) fn idle_until(&self, terms: &Terms, time: &Time) -> Ticks {
+        self.used_until(time) + 2 * terms.retention + terms.drift + 1
+    }
+
+    /// Whether sweeps that were done left it behind.
+    pub(super) fn must_be_forgotten(&self, terms: &Terms, time: &Time) -> bool {
+        let idle = self.next.is_none() && self.lease().is_none() && !self.is_dead();
+        idle && time.range().lo > self.idle_until(terms, time)
+    }
+
+    pub(super) fn set_unsure(&mut self) {
+        if let State::Leased(lease) = &mut self.state {
+            lease.unsure = true;
+        }
+    }
+
+    pub(super) fn is_newest(&self, token: Token) -> bool {
+        self.newest.is_some_and(|(newest, _)| newest == token)
+    }
+
     /// Whether it may have a lease that nobody can take over yet.
-    pub(super) fn may_be_held(&self, time: &Time) -> bool {
-        self.lease().is_some_and(|lease| lease.deadline.left(time).hi >= 0)
+    pub(super) fn may_be_held(&self, time: &Time, gap: &Gap) -> bool {
+        let waits = gap.waits(time.now()) > 0;
+        self.lease().is_some_and(|lease| waits || lease.deadline.left(time).hi >= 0)
     }
 
     /// Whether it surely has.
-    pub(super) fn is_held(&self, time: &Time) -> bool {
-        let held = self.lease().is_some_and(|lease| lease.deadline.left(time).lo >= 0);
-        held && !self.loose
+    pub(super) fn is_held(&self, time: &Time, gap: &Gap) -> bool {
+        let waits = gap.waits(time.now()) > 0;
+        let is_held = |lease: Lease| !lease.unsure && (waits || lease.deadline.left(time).lo >= 0);
+        self.lease().is_some_and(is_held) && !self.loose
     }
 
     /// Whether `lost` says truly why the lease of `token`, which has ended, is lost.
@@ -185,6 +225,9 @@ impl Life {
             State::Vacant(Ended::Revoked) => lost == Lost::Revoked,
             State::Vacant(Ended::Superseded) => lost == superseded,
             State::Vacant(Ended::LapsedOrSuperseded) => lost == superseded || lost == Lost::Expired,
+            State::Vacant(Ended::LapsedOrReleased) => {
+                lost == Lost::Released || lost == Lost::Expired
+            }
             State::Vacant(Ended::Never) | State::Leased(_) => false,
         }
     }

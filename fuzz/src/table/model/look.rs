@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use leasehold::{LeaseInfo, NotHeld, Revoke, Stats};
+use leasehold::{EndCause, LeaseInfo, NotHeld, Revoke, Stats};
 
 use super::Model;
 use super::hold::Seen;
@@ -34,9 +34,11 @@ impl Model {
                 let (remaining, closing) = (Some(info.remaining), Some(info.closing));
                 self.live(key, &info, Seen { remaining, closing });
                 self.tally.revocations.add();
-                let Self { known, time, .. } = self;
+                let Self { known, time, ends, .. } = self;
                 let life = known.get_mut(&key).and_then(|known| known.present_mut());
-                life.expect("just seen").end(Ended::Revoked, time);
+                let life = life.expect("just seen");
+                ends.expect(key, life, &[EndCause::Revoked]);
+                life.end(Ended::Revoked, time);
             }
             Revoke::After(grace) => {
                 self.live(key, &info, Seen::default());
@@ -74,11 +76,16 @@ impl Model {
         }
         let present = self.known.values().filter_map(|known| known.present());
         let (loose, sure): (Vec<&Life>, Vec<&Life>) = present.partition(|life| life.loose);
+        let unsure = |life: &&Life| life.lease().is_some_and(|lease| lease.unsure);
+        let unsure = sure.iter().copied().filter(unsure).count() as u64;
         let expected = sure.len()..=sure.len() + loose.len();
         assert!(expected.contains(resources), "{resources} resources, not {expected:?}");
         let leases =
             |lives: &[&Life]| lives.iter().filter(|life| life.lease().is_some()).count() as u64;
-        self.tally.check(stats, Standing { sure: leases(&sure), loose: leases(&loose) });
+        self.tally.check(
+            stats,
+            Standing { sure: leases(&sure) - unsure, loose: leases(&loose) + unsure },
+        );
     }
 
     /// The table showed a live lease.
@@ -96,7 +103,7 @@ impl Model {
         let life = self.known.get(&key).and_then(|known| known.present());
         let Some((life, lease)) = life.and_then(|life| Some((life, life.lease()?))) else { return };
         let left = lease.deadline.left(&self.time);
-        let may_be_over = left.lo <= 0 || lease.expired || life.loose;
+        let may_be_over = left.lo <= 0 || lease.expired || lease.unsure || life.loose;
         assert!(may_be_over, "{key} has no lease, but {left:?} ticks left: {life:?}");
     }
 }

@@ -9,17 +9,22 @@
 //! - a clock that steps back further than the retention is read as a later time (see [`time`]).
 
 mod acquire;
+pub(super) mod ends;
+mod gap;
 pub(super) mod hold;
 mod life;
 pub(super) mod look;
+mod sweep;
 mod tally;
 mod time;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use leasehold::{HolderId, Token};
+use leasehold::{Causes, EndCause, GapPolicy, HolderId, Token};
 
+use self::ends::Ends;
+use self::gap::Gap;
 use self::life::{Life, Terms, life_of};
 use self::tally::Tally;
 use self::time::{Range, Ticks, Time};
@@ -34,6 +39,9 @@ pub(super) struct Limits {
     pub(super) capacity_max: Option<usize>,
     /// A key's hash: those with equal ones share a page.
     pub(super) hash: Box<dyn Fn(u8) -> u64>,
+    pub(super) causes: Causes,
+    pub(super) listener: bool,
+    pub(super) gap: (Duration, GapPolicy),
 }
 
 /// A grant that somebody has in hand.
@@ -50,6 +58,10 @@ pub(super) struct Model {
     terms: Terms,
     known: BTreeMap<u8, Known>,
     tally: Tally,
+    ends: Ends,
+    gap: Gap,
+    /// Up to when the sweeper saw the clock.
+    swept_to: Ticks,
 }
 
 /// What is known of a key.
@@ -83,7 +95,9 @@ impl Model {
         let bounded = limits.capacity_max.is_some();
         let terms = Terms { retention: retention.into(), bounded, drift: 0 };
         let time = Time::new(now, retention.next_multiple_of(4));
-        Self { limits, time, terms, known: BTreeMap::new(), tally: Tally::default() }
+        let (ends, gap) = (Ends::new(limits.causes), gap::ticks_of(limits.gap, limits.rate));
+        let (known, tally, swept_to) = (BTreeMap::new(), Tally::default(), 0);
+        Self { limits, time, terms, known, tally, ends, gap, swept_to }
     }
 
     pub(super) fn term_ticks_max(&self) -> u64 {
@@ -91,6 +105,9 @@ impl Model {
     }
 
     pub(super) fn clock_moved(&mut self, now: u64) {
+        if Ticks::from(now) < self.time.now() {
+            self.gap.stepped_back();
+        }
         self.time.moved_to(now);
     }
 
@@ -98,9 +115,13 @@ impl Model {
     pub(super) fn begin(&mut self) {
         self.time.used();
         self.terms.drift += 4;
-        let Self { known, terms, time, .. } = self;
+        self.loosen();
+    }
+
+    fn loosen(&mut self) {
+        let Self { known, terms, time, gap, .. } = self;
         for life in known.values_mut().flat_map(|known| &mut known.lives) {
-            life.loosen(terms, time);
+            life.loosen(terms, time, gap);
         }
     }
 
@@ -125,6 +146,14 @@ impl Model {
     /// The table was seen to have forgotten a life.
     #[track_caller]
     fn forget(&mut self, key: u8, index: usize) {
+        if let Some(life) = self.known[&key].lives.get(index) {
+            self.ends.expect(key, life, &[EndCause::Lapsed]);
+        }
+        self.drop_life(key, index);
+    }
+
+    #[track_caller]
+    fn drop_life(&mut self, key: u8, index: usize) {
         let lives = &mut self.known.get_mut(&key).expect("a key with lives").lives;
         let life = lives.remove(index);
         assert!(life.loose, "the table forgot {life:?} of key {key} at {:?}", self.time);

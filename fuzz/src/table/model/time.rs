@@ -35,6 +35,10 @@ impl Time {
         Self { now, high: now, reach: reach.into(), forward: 0, back: 0, vague_uses: 0 }
     }
 
+    pub(super) fn now(&self) -> Ticks {
+        self.now
+    }
+
     pub(super) fn moved_to(&mut self, now: u64) {
         let by = Ticks::from(now) - self.now;
         self.forward += by.max(0);
@@ -95,6 +99,11 @@ impl Deadline {
         let now = time.range();
         let lo = (self.at.lo - now.hi).max(self.promised_left(time));
         Range { lo, hi: (self.latest(time) - now.lo).max(lo) }
+    }
+
+    /// The ticks of the clock among which it is.
+    pub(super) fn span(self, time: &Time) -> Range {
+        Range { lo: self.at.lo, hi: self.latest(time) }
     }
 
     /// The earliest tick at which it may be.
