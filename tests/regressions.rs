@@ -113,3 +113,53 @@ fn a_sweep_says_that_it_saw_a_jump_by_a_lease() {
     assert_eq!(table.clock_gap().map(|gap| gap.count), Some(1));
     assert_eq!(swept.clock_gap, table.clock_gap());
 }
+
+/// Two keys after another have the same hash, and so share a page.
+#[derive(Clone, Default)]
+struct Pairs(u64);
+
+impl std::hash::BuildHasher for Pairs {
+    type Hasher = Self;
+
+    fn build_hasher(&self) -> Self {
+        self.clone()
+    }
+}
+
+impl std::hash::Hasher for Pairs {
+    fn write(&mut self, _: &[u8]) {
+        unreachable!("keys are integers");
+    }
+
+    fn write_u64(&mut self, key: u64) {
+        self.0 = key / 2;
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
+
+/// A sweep replaces a page, and files just as many others as its budget allows: that there is nothing more
+/// to do before the lease in the new page lapses it may not say, as it has yet to file that.
+#[test]
+fn a_sweep_that_filed_what_it_may_has_more_to_do() {
+    let (secs, millis) = (Duration::from_secs, Duration::from_millis);
+    for pairs in 1..100 {
+        let clock = ManualClock::new();
+        let builder = builder(&clock).hasher(Pairs::default()).retention(secs(1));
+        let table = builder.capacity(64 * 62).build().unwrap();
+        drop(table.try_acquire(&0, holder(1), TERM).unwrap());
+        while table.sweep(100).unwrap().more {}
+        clock.advance(millis(1900));
+        std::mem::forget(table.try_acquire(&1, holder(1), secs(1)).unwrap());
+        for pair in 1..=pairs {
+            drop(table.try_acquire(&(2 * pair), holder(1), TERM).unwrap());
+        }
+        clock.advance(millis(200));
+        let swept = table.sweep(1).unwrap();
+        assert_eq!(swept.replaced, 1, "the first key was idle for two retentions");
+        let early = swept.next_in.is_some_and(|next| next <= millis(801));
+        assert!(swept.more || early, "with {pairs} others: {swept:?}");
+    }
+}
