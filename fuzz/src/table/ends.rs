@@ -10,7 +10,7 @@ use leasehold::{Causes, Clock, Ended, RecvError, SubscribeError, Subscription, S
 
 use super::model::ends::Told;
 use super::subject::Subject;
-use super::{Owned, Play, TICK_MAX, Table};
+use super::{Owned, Play, TICK_MAX, Table, pick};
 
 /// More than one operation can end: each key has one lease.
 const WITNESS_CAPACITY: usize = 300;
@@ -245,6 +245,21 @@ impl<K: Subject> Play<'_, K> {
         panic!("sweeps with a budget of {budget} come to no end");
     }
 
+    /// Goes beside the first tick at which a look at a lease shows that the clock has jumped.
+    pub(super) fn jump(&mut self, hold: u8, by: i8) {
+        self.sweep_all(u8::MAX);
+        let id = pick(hold, &self.holds).map(|index| self.holds[index].0);
+        let Some(deadline) = id.and_then(|id| self.model.deadline(id)) else { return };
+        let to = deadline.saturating_add(self.model.jump_ticks());
+        self.go_to(to.saturating_add_signed((by % 4).into()));
+    }
+
+    fn go_to(&mut self, tick: u64) {
+        let tick = tick.min(TICK_MAX);
+        self.table.clock().manual.set(tick);
+        self.model.clock_moved(tick);
+    }
+
     /// Sleeps as long as a sweep says that one may.
     pub(super) fn follow(&mut self, times: u8) {
         for _ in 0..times {
@@ -254,12 +269,7 @@ impl<K: Subject> Play<'_, K> {
             }
             let Some(next_in) = swept.next_in else { return };
             let ticks = self.rate.ticks_floor(next_in);
-            let to = self.table.clock().now().saturating_add(ticks);
-            if to > TICK_MAX {
-                return;
-            }
-            self.table.clock().manual.set(to);
-            self.model.clock_moved(to);
+            self.go_to(self.table.clock().now().saturating_add(ticks));
         }
     }
 }

@@ -166,6 +166,11 @@ choice! {
         Follow {
             times: u8,
         },
+        /// Does what is due, and then nothing until the clock is so far beyond a deadline that it has jumped.
+        Jump {
+            hold: u8,
+            by: i8,
+        },
         Subscribe {
             which: u8,
             capacity: u8,

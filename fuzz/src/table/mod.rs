@@ -111,6 +111,7 @@ impl<'t, K: Subject> Play<'t, K> {
             Op::Time(by) => self.move_clock(by),
             Op::Sweep { budget } => drop(self.sweep(budget)),
             Op::SweepAll { budget } => self.sweep_all(budget),
+            Op::Jump { hold, by } => self.jump(hold, by),
             Op::Follow { times } => self.follow(times % 8),
             Op::Subscribe { which, capacity } => self.ends.subscribe(self.table, which, capacity),
             Op::Receive { which, at_most } => self.ends.receive(which, at_most),

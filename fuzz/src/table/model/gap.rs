@@ -2,8 +2,8 @@
 
 use leasehold::{ClockGap, GapPolicy};
 
-use super::Model;
 use super::time::{Deadline, Ticks, Time};
+use super::{Model, clamp};
 
 #[derive(Debug)]
 pub(super) struct Gap {
@@ -58,6 +58,11 @@ impl Gap {
 }
 
 impl Model {
+    /// How late a look at a lease must be to show a jump.
+    pub(in super::super) fn jump_ticks(&self) -> u64 {
+        clamp(self.gap.threshold + 1)
+    }
+
     /// A sweep begins.
     pub(in super::super) fn begin_sweep(&mut self) {
         self.gap.swept = true;
