@@ -232,7 +232,8 @@ impl<K: Subject> Play<'_, K> {
         }
         let told = self.ends.take_of_sweep(budget, &swept, self.model.has_listener());
         self.model.told(&told, &self.table.stats(), true);
-        self.model.swept(budget, &swept, !self.ends.queue.is_empty());
+        let queued = !self.ends.queue.is_empty();
+        self.model.swept(budget, &swept, queued, self.table.resources());
         swept
     }
 

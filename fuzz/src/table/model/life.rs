@@ -86,6 +86,11 @@ impl Life {
     /// The table is about to be used, and may forget it.
     pub(super) fn loosen(&mut self, terms: &Terms, time: &Time, gap: &Gap) {
         self.loose |= self.may_be_forgotten(terms, time, gap);
+        if let State::Leased(lease) = &mut self.state
+            && gap.keeps(lease.deadline, time)
+        {
+            lease.deadline = lease.deadline.kept(time);
+        }
         if let Some(next) = &mut self.next {
             next.loosen(terms, time, gap);
         }

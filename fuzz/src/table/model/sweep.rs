@@ -13,7 +13,13 @@ use super::{Model, clamp};
 const INTERVAL: Duration = Duration::from_millis(1);
 
 impl Model {
-    pub(in super::super) fn swept(&mut self, budget: usize, swept: &Swept, queued: bool) {
+    pub(in super::super) fn swept(
+        &mut self,
+        budget: usize,
+        swept: &Swept,
+        queued: bool,
+        resources: usize,
+    ) {
         let now = self.time.now();
         assert!(swept.pages <= budget.max(1), "{swept:?} with a budget of {budget}");
         assert_eq!(swept.panics, 0, "{swept:?}, but nothing panics");
@@ -28,6 +34,11 @@ impl Model {
         if done {
             self.gap.all_done(now);
             self.forget_idle();
+            let lives = self.known.values().filter(|known| known.present().is_some()).count();
+            assert!(
+                resources <= lives,
+                "a sweep left {resources} resources, of {lives}: {swept:?}"
+            );
         }
         if !swept.more {
             self.check_next(swept);
@@ -94,8 +105,9 @@ impl Model {
         match life.lease() {
             Some(lease) if lease.unsure => None,
             Some(lease) => {
-                let left = lease.deadline.left(&self.time).hi + 1;
-                Some(if left > 0 { left } else { self.gap.waits(self.time.now()).max(1) })
+                let left = lease.deadline.left(&self.time);
+                let waits = if left.lo < 0 { self.gap.waits(self.time.now()) } else { 0 };
+                Some((left.hi + 1).max(waits).max(1))
             }
             None if life.is_dead() => None,
             None => Some(life.idle_until(&self.terms, &self.time) - self.time.now()),

@@ -120,6 +120,13 @@ impl Deadline {
         if time.was_vague_since(self.mark) { self.at.hi + 2 * time.back } else { self.at.hi }
     }
 
+    /// The same deadline, of a lease that lapsed and is kept for its holder: if its page is replaced, the new
+    /// one's time does not reach back further than the retention, and so no deadline in it.
+    pub(super) fn kept(self, time: &Time) -> Self {
+        let at = Range { lo: self.at.lo, hi: self.at.hi.max(time.now - time.reach) };
+        Self { at, ..self }
+    }
+
     /// The later of two.
     pub(super) fn or_later(self, other: Self, time: &Time) -> Self {
         self.merge(other, Ticks::max, time)
