@@ -24,6 +24,8 @@ pub(super) struct Life {
     /// When it was last granted, or its lease ended; the table keeps it for its retention after that.
     used: Range,
     used_mark: Mark,
+    /// The latest deadline of a lease that has ended: who ends it early tells no sweeper, which looks then.
+    looked_at: Ticks,
     /// Whether the table may have forgotten it by now, unseen.
     pub(super) loose: bool,
     /// The life that may have come after it: somebody resolved the resource when it was loose.
@@ -66,7 +68,16 @@ impl Life {
     pub(super) fn new(number: Option<u64>, time: &Time) -> Self {
         let state = State::Vacant(Ended::Never);
         let (used, used_mark) = (time.range(), time.mark());
-        Self { number, newest: None, state, used, used_mark, loose: false, next: None }
+        Self {
+            number,
+            newest: None,
+            state,
+            used,
+            used_mark,
+            looked_at: 0,
+            loose: false,
+            next: None,
+        }
     }
 
     /// The table showed that it goes on.
@@ -131,6 +142,7 @@ impl Life {
         let since = if ended == Ended::Released { self.used.lo } else { time.range().lo };
         if let Some(lease) = self.lease() {
             let until = lease.deadline.earliest();
+            self.looked_at = self.looked_at.max(lease.deadline.span(time).hi);
             let hi = time.range().hi.min(lease.deadline.span(time).hi);
             self.used = Range { lo: since.min(until), hi: hi.max(since.min(until)) };
             self.used_mark = time.mark();
@@ -180,7 +192,8 @@ impl Life {
 
     /// When a sweep leaves it behind at the latest, if it stays idle.
     pub(super) fn idle_until(&self, terms: &Terms, time: &Time) -> Ticks {
-        self.used_until(time) + 2 * terms.retention + terms.drift + 1
+        let idle = self.used_until(time) + 2 * terms.retention + terms.drift;
+        idle.max(self.looked_at) + 1
     }
 
     /// Whether sweeps that were done left it behind.

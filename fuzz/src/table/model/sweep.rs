@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use leasehold::Swept;
+use leasehold::fuzzing::SLOTS;
 
 use super::life::{Ended, Life};
 use super::time::Ticks;
@@ -22,6 +23,8 @@ impl Model {
     ) {
         let now = self.time.now();
         assert!(swept.pages <= budget.max(1), "{swept:?} with a budget of {budget}");
+        let most = (swept.pages * SLOTS) as u64;
+        assert!(swept.lapsed <= most, "{swept:?}: a page has {SLOTS} slots");
         assert_eq!(swept.panics, 0, "{swept:?}, but nothing panics");
         assert!(swept.more || !queued, "{swept:?}, but the listener has yet to be told");
         // Beyond that all is looked at anew; within it, what is due waits for the earlier reading.
