@@ -186,3 +186,20 @@ fn a_lease_in_its_grace_keeps_its_deadline_when_its_page_is_replaced() {
     let ended = ends.try_recv().unwrap();
     assert_eq!((ended.cause, ended.held_for), (EndCause::Lapsed, TERM));
 }
+
+/// A sweep comes to an end, however far the clock has jumped.
+#[test]
+fn a_sweep_ends_after_a_jump_of_thousands_of_years() {
+    let clock = ManualClock::new();
+    let policy = GapPolicy::Grace(Duration::from_secs(60));
+    let table = builder(&clock).clock_gap(Duration::from_secs(1), policy).build().unwrap();
+    std::mem::forget(table.try_acquire(&1, holder(1), TERM).unwrap());
+    assert_eq!(table.sweep(100).unwrap().lapsed, 0);
+    clock.advance(Duration::from_micros(1 << 59));
+    let mut sweeps = 0..10;
+    while table.sweep(100).unwrap().more {
+        sweeps.next().expect("it comes to an end");
+    }
+    clock.advance(Duration::from_secs(61));
+    assert_eq!(table.sweep(100).unwrap().lapsed, 1);
+}

@@ -29,7 +29,7 @@ const INDEX_BITS: u32 = 6;
 /// Slots of a page and the ticks of their deadlines, the last one first.
 #[derive(Clone, Copy)]
 pub(super) struct Listed {
-    /// The page's, when it was looked at.
+    /// When the page was looked at: a page's own ticks may need all bits, after a clock jumped for years.
     base: u64,
     len: usize,
     /// `[tick | index 6]`.
@@ -39,7 +39,7 @@ pub(super) struct Listed {
 impl Listed {
     pub(super) const NONE: Self = Self { base: 0, len: 0, slots: [0; LISTED] };
 
-    /// Of these deadlines, in ticks of the page; and the tick at which the page must be looked at as a whole.
+    /// Of these deadlines, in ticks from `base` on; and that at which the page must be looked at as a whole.
     pub(super) fn of(base: u64, deadlines: &mut [(u64, usize)]) -> (Self, u64) {
         let mut scan = NEVER;
         let first = if deadlines.len() > LISTED {
@@ -54,7 +54,8 @@ impl Listed {
         scan = scan.min(first.first().map_or(NEVER, |last| last.0));
         let mut listed = Self { base, len: first.len(), ..Self::NONE };
         for (slot, &(tick, index)) in listed.slots.iter_mut().zip(&*first) {
-            *slot = tick << INDEX_BITS | index as u64;
+            // One that is even further away is looked at early.
+            *slot = tick.min(u64::MAX >> INDEX_BITS) << INDEX_BITS | index as u64;
         }
         (listed, scan.saturating_add(1).min(NEVER))
     }

@@ -70,8 +70,12 @@ impl<K: Key, S> Visit<'_, '_, K, S> {
         if evict <= self.page.time(self.ctx.now) {
             return Look::Replace;
         }
-        let (listed, scan) = Listed::of(self.page.clock_tick(0), &mut deadlines[..leases]);
-        let due = scan.min(evict);
+        let time = self.page.time(self.ctx.now);
+        for (tick, _) in &mut deadlines[..leases] {
+            *tick -= time;
+        }
+        let (listed, scan) = Listed::of(self.page.clock_tick(time), &mut deadlines[..leases]);
+        let due = scan.saturating_add(time).min(evict).min(NEVER);
         self.page.due.lower_quietly(due);
         Look::Due(due, listed)
     }
