@@ -203,3 +203,24 @@ fn a_sweep_ends_after_a_jump_of_thousands_of_years() {
     clock.advance(Duration::from_secs(61));
     assert_eq!(table.sweep(100).unwrap().lapsed, 1);
 }
+
+/// A lease that lapses while others wait for their holders waits with them; when that is over, it has been
+/// due for long, but the clock has not jumped again.
+#[test]
+fn a_lease_that_lapses_in_a_grace_shows_no_other_jump() {
+    let clock = ManualClock::new();
+    let secs = Duration::from_secs;
+    let policy = GapPolicy::Grace(secs(5));
+    let table = builder(&clock).clock_gap(secs(1), policy).build().unwrap();
+    std::mem::forget(table.try_acquire(&1, holder(1), secs(10)).unwrap());
+    assert_eq!(table.sweep(100).unwrap().lapsed, 0);
+    clock.advance(secs(3600));
+    assert!(table.sweep(100).unwrap().clock_gap.is_some());
+    std::mem::forget(table.try_acquire(&2, holder(1), secs(1)).unwrap());
+    let mut lapsed = 0;
+    for _ in 0..60 {
+        clock.advance(Duration::from_millis(100));
+        lapsed += table.sweep(100).unwrap().lapsed;
+    }
+    assert_eq!((lapsed, table.clock_gap().unwrap().count), (2, 1));
+}

@@ -104,8 +104,13 @@ impl GapWatch {
     /// nobody had seen.
     pub(crate) fn look(&self, due: u64, now: u64) -> bool {
         // Relaxed, all: the ticks say all there is to know.
+        let seen = self.seen.load(Ordering::Relaxed);
+        // What lapsed in a grace has waited for its end.
+        let waited = seen > 0 && due > seen && self.grace > 0;
+        let grace_end = seen.saturating_add(self.grace).saturating_add(1);
+        let due = if waited { due.max(grace_end) } else { due };
         let expected = now <= due.saturating_add(self.threshold)
-            || due <= self.seen.load(Ordering::Relaxed)
+            || due <= seen
             || !self.swept.load(Ordering::Relaxed);
         if expected || due <= self.seen.fetch_max(now, Ordering::Relaxed) {
             return false;
