@@ -48,7 +48,10 @@ impl Gap {
     /// Whether a look at a lease shows a jump that is news.
     fn shows(&self, deadline: Deadline, time: &Time) -> bool {
         let (due, now) = (deadline.span(time), time.now());
-        self.swept && now > due.hi + self.threshold && due.lo > self.seen
+        // What lapses in a grace waits for its end.
+        let grace_end =
+            if self.seen > 0 && self.grace > 0 { self.seen + self.grace + 1 } else { 0 };
+        self.swept && now > due.hi.max(grace_end) + self.threshold && due.lo > self.seen
     }
 
     /// Whether a lease that lapsed is surely its holder's still, whoever looks at it.
