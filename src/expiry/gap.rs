@@ -109,12 +109,14 @@ impl GapWatch {
         let waited = seen > 0 && due > seen && self.grace > 0;
         let grace_end = seen.saturating_add(self.grace).saturating_add(1);
         let due = if waited { due.max(grace_end) } else { due };
+        // Relaxed, all: as above.
         let expected = now <= due.saturating_add(self.threshold)
             || due <= seen
             || !self.swept.load(Ordering::Relaxed);
         if expected || due <= self.seen.fetch_max(now, Ordering::Relaxed) {
             return false;
         }
+        // Relaxed, both: as above.
         self.overdue.store(now - due, Ordering::Relaxed);
         self.count.fetch_add(1, Ordering::Relaxed);
         true
