@@ -92,7 +92,7 @@ pub use resource::Resource;
 pub use stats::Stats;
 pub use table::{
     BuildError, Builder, DefaultHashBuilder, DefaultHasher, Iter, Key, LeaseInfo, LeaseTable,
-    Revoke,
+    Revoke, WeakLeaseTable,
 };
 
 /// Its examples are tests.

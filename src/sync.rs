@@ -39,7 +39,7 @@ pub(crate) fn seq_cst() {
 
 #[cfg(not(leasehold_loom))]
 pub(crate) mod thread {
-    pub(crate) use std::thread::{Thread, current, park, park_timeout};
+    pub(crate) use std::thread::{Thread, current, park_timeout};
 
     /// Starts a thread that nobody waits for.
     pub(crate) fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> std::io::Result<()> {

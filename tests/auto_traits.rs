@@ -58,6 +58,7 @@ fn handles_go_everywhere() {
         Subscription<u64>,
         Sweeper,
         Ended<u64>,
+        WeakLeaseTable<u64>,
     );
     is_static::<Subscription<u64>>();
     is_static::<OwnedLease<u64>>();

@@ -166,7 +166,6 @@ fn a_sweep_that_filed_what_it_may_has_more_to_do() {
 
 /// A lease that lapsed and waits for its holder stays one that lapsed then, when its page is replaced.
 #[test]
-#[ignore = "known: a page's time reaches back no further than the retention, and a deadline in it neither"]
 fn a_lease_in_its_grace_keeps_its_deadline_when_its_page_is_replaced() {
     let clock = ManualClock::new();
     let grace = Duration::from_secs(60);

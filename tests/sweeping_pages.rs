@@ -243,11 +243,10 @@ fn inv_38_a_key_that_panics_in_one_page_holds_up_no_other() {
     });
     let swept = sweep_all(&table, 3);
     assert_eq!(swept.panics, 1);
-    let lapsed = table.stats().lapses;
-    assert!((400 - SLOTS..400).contains(&lapsed), "{lapsed}");
-    assert!(swept.next_in.is_some_and(|next| next < SEC), "it is tried again");
+    assert_eq!(table.stats().lapses, 399, "all but itself");
+    assert!(swept.next_in.is_some_and(|next| next <= SEC + 2 * TICK), "it is tried again");
     census.unplan();
-    clock.advance(SEC);
+    clock.advance(2 * SEC);
     sweep_all(&table, 3);
     let mut ids: Vec<u64> = received(&mut ends).iter().map(|ended| ended.key.id).collect();
     ids.sort_unstable();

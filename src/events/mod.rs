@@ -62,7 +62,7 @@ impl EndCause {
 /// assert!(!Causes::NONE.contains(EndCause::Lapsed));
 /// assert_eq!(Causes::NONE | EndCause::Lapsed, Causes::of(EndCause::Lapsed));
 /// ```
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Causes(u8);
 
 impl Causes {
@@ -89,6 +89,21 @@ impl Causes {
         Self(Self::bit(cause))
     }
 
+    /// All of them but one.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use leasehold::{Causes, EndCause};
+    ///
+    /// let unplanned = Causes::ALL.without(EndCause::Released);
+    /// assert!(!unplanned.contains(EndCause::Released) && unplanned.contains(EndCause::Lapsed));
+    /// ```
+    #[must_use]
+    pub const fn without(self, cause: EndCause) -> Self {
+        Self(self.0 & !Self::bit(cause))
+    }
+
     /// Whether a cause is among them.
     ///
     /// # Example
@@ -102,6 +117,14 @@ impl Causes {
     #[must_use]
     pub const fn contains(self, cause: EndCause) -> bool {
         self.0 & Self::bit(cause) != 0
+    }
+}
+
+impl BitOr for Causes {
+    type Output = Self;
+
+    fn bitor(self, other: Self) -> Self {
+        Self(self.0 | other.0)
     }
 }
 

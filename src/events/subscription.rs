@@ -308,7 +308,7 @@ impl<K> Mailbox<K> {
         self.wake();
         if self.is_abandoned() {
             // The reader may have left before this was pushed.
-            while self.queue.pop().is_some() {}
+            self.drain();
         }
     }
 
@@ -351,8 +351,16 @@ impl<K> Mailbox<K> {
         // the two finds what was pushed, and no key is kept for a reader that is gone.
         self.abandoned.store(true, Ordering::SeqCst);
         fence(Ordering::SeqCst);
-        while self.queue.pop().is_some() {}
         drop(self.take_waiting());
+        self.drain();
+    }
+
+    /// Drops what nobody will receive: all of it, also if a key panics, so that none is dropped where the
+    /// mailbox is.
+    fn drain(&self) {
+        while let Some(ended) = self.queue.pop() {
+            let _ = catch_unwind(AssertUnwindSafe(|| drop(ended)));
+        }
     }
 }
 

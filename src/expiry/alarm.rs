@@ -75,11 +75,8 @@ impl Alarm {
     }
 
     /// Sleeps; wakes early for any reason.
-    pub(crate) fn sleep(&self, at_most: Option<Duration>) {
-        match at_most {
-            Some(time) => thread::park_timeout(time),
-            None => thread::park(),
-        }
+    pub(crate) fn sleep(&self, at_most: Duration) {
+        thread::park_timeout(at_most);
     }
 
     pub(crate) fn awake(&self) {

@@ -67,7 +67,10 @@ impl Sweeper {
     }
 
     /// How long it sleeps at least, so that what falls due within that time is done at once. A lapse is told
-    /// of at most this late, and what the system takes to run a thread. Default: a millisecond.
+    /// of at most this late, and what the system takes to run a thread. Default: a millisecond. With zero it
+    /// does not sleep as long as there is anything to do.
+    ///
+    /// However little there is to do, it looks at the clock every few seconds, since that may have jumped.
     ///
     /// # Example
     ///
@@ -152,9 +155,8 @@ fn run<K: Key, S: BuildHasher, C: Clock>(
 }
 
 impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
-    /// Sweeps, and says for how long the caller may sleep (`Some(None)`: until it is woken); `None` if not
-    /// at all.
-    fn sweep_and_say_until_when(&self, budget: usize) -> Option<Option<Duration>> {
+    /// Sweeps, and says for how long the caller may sleep; `None` if not at all.
+    fn sweep_and_say_until_when(&self, budget: usize) -> Option<Duration> {
         let (next, active) = match self.sweep(budget) {
             Ok(swept) if swept.more => return None,
             Ok(swept) => (swept.next_tick, swept.pages > 0 || swept.told > 0 || swept.filed > 0),
@@ -166,13 +168,15 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
         // After there was something to do, it sleeps only for a moment: there may be more of it, and whoever
         // brings it need not wake a thread that wakes by itself.
         let until = if active { Some(soon) } else { next.map(|next| next.max(soon)) };
-        if until == Some(now) {
+        // A clock that jumps ahead while the system's does not wakes nobody.
+        let until = until.unwrap_or(u64::MAX).min(now.saturating_add(self.nap_ticks));
+        if until == now {
             return None;
         }
         let alarm = self.filings.alarm();
-        alarm.sleep_until(until.unwrap_or(u64::MAX));
+        alarm.sleep_until(until);
         let waiting = !self.filings.is_empty() || self.events.queued() > 0;
-        let until = if waiting { Some(soon) } else { until };
-        (until != Some(now)).then(|| until.map(|until| self.rate.duration_ceil(until - now)))
+        let until = if waiting { soon } else { until };
+        (until != now).then(|| self.rate.duration_ceil(until - now))
     }
 }

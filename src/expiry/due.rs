@@ -206,17 +206,26 @@ pub(crate) struct Filed<K>(*mut Page<K>);
 unsafe impl<K: Send + Sync> Send for Filed<K> {}
 
 impl<K> Filed<K> {
-    /// The next page, which may be in another life than when it was filed, and what is due there.
+    /// The next page, which may be in another life than when it was filed, and the tick of the clock at which
+    /// something is due there.
     ///
     /// # Safety
     ///
     /// The pages' table is still there.
-    pub(crate) unsafe fn next<'a>(&mut self) -> Option<(&'a Page<K>, u64)> {
+    pub(crate) unsafe fn next<'a>(&mut self, now: u64) -> Option<(&'a Page<K>, Option<u64>)> {
         let page = NonNull::new(self.0)?;
         // SAFETY: page memory stays mapped as long as the table.
         let page = unsafe { page.as_ref() };
         // Relaxed: ordered by the Acquire of `take`. Read before the page may be filed again.
         self.0 = page.filed.load(Ordering::Relaxed);
-        Some((page, page.due.unfile()))
+        let base = page.clock_tick(0);
+        let tick = page.due.unfile();
+        let due = match page.clock_tick(0) {
+            _ if tick == NEVER => None,
+            same if same == base => Some(base.wrapping_add(tick)),
+            // Another life began meanwhile, and it is not known whose tick it is.
+            _ => Some(now),
+        };
+        Some((page, due))
     }
 }

@@ -68,7 +68,7 @@ pub(crate) struct GapWatch {
     grace: u64,
     /// The tick at which the last jump was seen, 0 before. What was due before it is no news.
     seen: AtomicU64,
-    /// Whether anybody ever swept: without, everything is overdue.
+    /// Whether the table was ever swept to the end: before, everything is overdue.
     swept: AtomicBool,
     /// By how much it was overdue.
     overdue: AtomicU64,
@@ -81,12 +81,16 @@ impl GapWatch {
         Self { threshold, grace, seen, swept: AtomicBool::new(false), overdue, count }
     }
 
-    /// Somebody sweeps.
-    pub(crate) fn sweeps(&self, now: u64) {
+    /// Everything that was due was looked at, as of now: whatever is overdue later is so since.
+    pub(crate) fn has_swept(&self) {
         // Relaxed, both: it orders nothing. Read first, so that the line is not written each time.
         if !self.swept.load(Ordering::Relaxed) {
             self.swept.store(true, Ordering::Relaxed);
         }
+    }
+
+    /// Somebody sweeps: a jump that was undone is forgotten.
+    pub(crate) fn sweeps(&self, now: u64) {
         // Relaxed, all: as in `look`. From here on the next jump is news.
         let seen = self.seen.load(Ordering::Relaxed);
         if self.is_undone(seen, now) {

@@ -63,7 +63,8 @@ pub struct Swept {
     /// Whether the budget was used up: there is more to do now.
     pub more: bool,
     /// How long until there is something to do, as far as is known now; `None` if nothing is due at all. A
-    /// lease that is granted meanwhile may be due earlier.
+    /// lease that is granted meanwhile may be due earlier; and ends that other threads bring about wait for the
+    /// next sweep to be told to the listener.
     pub next_in: Option<Duration>,
     /// Whether this sweep found that the clock had jumped.
     pub clock_gap: Option<ClockGap>,

@@ -7,6 +7,7 @@
 
 use core::cmp::Reverse;
 use core::hash::BuildHasher;
+use core::time::Duration;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::agenda::{Agenda, Agendas};
@@ -25,6 +26,8 @@ use crate::table::shared::Core;
 
 /// Ends of other threads that are told to the listener, for each page of the budget.
 const TOLD_PER_PAGE: usize = 64;
+/// After how long what panicked is tried again, at least.
+const RETRY: Duration = Duration::from_secs(1);
 /// Places that are swept together.
 const BATCH: usize = 16;
 
@@ -85,6 +88,9 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
         swept.more = next.is_some_and(|next| next <= now) || self.events.queued() > 0;
         // By a page's due tick, or by a lease in it: that may have been filed for earlier, and not be news.
         swept.clock_gap = self.clock_gap().filter(|new| Some(*new) != gap);
+        if !swept.more {
+            self.gaps.has_swept();
+        }
         swept.next_tick = next;
         swept.next_in = next.map(|next| self.rate.duration_ceil(next.saturating_sub(now)));
         swept
@@ -97,12 +103,12 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
         let agendas = sweeper.agendas(now);
         let mut due = Vec::new();
         // SAFETY: the pages are this table's.
-        while let Some((page, tick)) = unsafe { filed.next() } {
+        while let Some((page, tick)) = unsafe { filed.next(now) } {
             swept.filed += 1;
-            match (page.place(), page.clock_tick(tick)) {
-                _ if tick == NEVER => {}
-                (place, tick) if tick <= now => due.push((tick, place)),
-                (place, tick) => agendas.file(place, tick),
+            match tick {
+                None => {}
+                Some(tick) if tick <= now => due.push((tick, page.place())),
+                Some(tick) => agendas.file(page.place(), tick),
             }
         }
         // What is due at once comes out as it went in.
@@ -119,6 +125,9 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
         budget: usize,
         swept: &mut Swept,
     ) -> bool {
+        // Before anything is taken out of the wheel: the clock, and what others deferred, may panic.
+        let pinned = epoch::pin();
+        let ctx = self.ctx(self.clock.now(), &pinned);
         let mut batch = [0; BATCH];
         let mut len = 0;
         let agendas = sweeper.agendas(now);
@@ -131,13 +140,10 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
         }
         let batch = &batch[..len];
         self.prefetch(agendas, batch);
-        {
-            let pinned = epoch::pin();
-            let ctx = self.ctx(self.clock.now(), &pinned);
-            for &index in batch {
-                self.sweep_agenda(sweeper, index, &ctx, swept);
-            }
+        for &index in batch {
+            self.sweep_agenda(sweeper, index, &ctx, swept);
         }
+        drop(pinned);
         self.tell_ended(sweeper, swept);
         len > 0
     }
@@ -174,9 +180,14 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
             // A key's code panicked. Whatever it was, the rest of the table goes on, and this place is tried
             // again, though not at once.
             swept.panics += 1;
-            agendas.get(index).scan = ctx.now.saturating_add(self.interval_ticks.max(1));
+            agendas.get(index).scan = ctx.now.saturating_add(self.retry_ticks());
         }
         agendas.refile(index);
+    }
+
+    /// After how many ticks what panicked is tried again.
+    fn retry_ticks(&self) -> u64 {
+        self.interval_ticks.max(self.rate.ticks_floor(RETRY)).max(1)
     }
 
     fn visit<'a, 'g>(
@@ -186,7 +197,7 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
         ctx: &'a Ctx<'g, K, S>,
         swept: &'a mut Swept,
     ) -> Visit<'a, 'g, K, S> {
-        Visit { ctx, page, swept, ended, retry: self.interval_ticks.max(1) }
+        Visit { ctx, page, swept, ended, retry: self.retry_ticks() }
     }
 
     /// The page that has the hashes from the place's first on.
@@ -228,9 +239,15 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
         let shard = &self.shards[agenda.place.shard];
         loop {
             let page = self.page_at(agenda.place, ctx);
-            if page.place() != agenda.place {
-                // It was split. Whoever opened its halves filed them.
-                return;
+            let found = page.place();
+            if found.depth < agenda.place.depth {
+                // It was split, and the entries have yet to be moved to its halves, one of which this is.
+                shard.settle(page, ctx, false);
+                continue;
+            }
+            if found != agenda.place {
+                // It was split. Whoever opens its halves files them: all of them, now.
+                return shard.directory.advance(agenda.place, &self.filings, ctx.pinned);
             }
             match self.visit(page, ended, ctx, swept).look() {
                 Look::Due(NEVER, _) => return,

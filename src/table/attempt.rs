@@ -101,7 +101,9 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
             match slot.transition(word, next) {
                 Ok(()) => {
                     self.count_grant(ended, &outcome);
-                    self.see_to(page, next.tick());
+                    if matches!(outcome, Outcome::Granted(_)) {
+                        self.see_to(page, next.tick());
+                    }
                     return (outcome, report);
                 }
                 Err(found) => word = found,

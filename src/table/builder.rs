@@ -285,6 +285,7 @@ impl<K: Key, S: BuildHasher, C: Clock> Builder<K, S, C> {
             gaps: expiry.gaps,
             sweeper: Mutex::new(Some(Box::new(SweepState::new()))),
             interval_ticks: expiry.interval_ticks,
+            nap_ticks: expiry.nap_ticks,
             _stop: Stop(expiry.alarm),
         };
         let core = Arc::new(core);

@@ -15,6 +15,9 @@ use crate::expiry::{ClockGap, GapPolicy, Sweeper, Sweeping, Swept};
 use crate::granted::Stride;
 use crate::sync::std_arc::Arc;
 
+/// How long a sweeper's thread sleeps at most.
+const NAP: Duration = Duration::from_secs(5);
+
 /// What a builder is told of sweeps and events.
 pub(super) struct Expiry<K> {
     causes: Option<Causes>,
@@ -67,6 +70,7 @@ pub(super) struct Checked<K> {
     pub(super) gaps: GapWatch,
     pub(super) alarm: Arc<Alarm>,
     pub(super) interval_ticks: u64,
+    pub(super) nap_ticks: u64,
     pub(super) sweeper: Option<Sweeper>,
 }
 
@@ -85,7 +89,8 @@ impl<K> Expiry<K> {
             return Err(BuildError::ListenerWithoutEvents);
         }
         let interval = sweeper.clone().unwrap_or_default().interval;
-        let interval_ticks = rate.ticks_floor(interval);
+        // At least a tick, so that the sweeper's thread does sleep; unless it is not to.
+        let interval_ticks = rate.ticks_floor(interval).max(u64::from(!interval.is_zero()));
         let alarm = Arc::new(Alarm::new(interval_ticks));
         let grace = match gap_policy {
             GapPolicy::Lapse => 0,
@@ -96,6 +101,8 @@ impl<K> Expiry<K> {
             gaps: GapWatch::new(rate.ticks_floor(gap_threshold), grace),
             alarm,
             interval_ticks,
+            // A model has no time: there it sleeps until it is woken.
+            nap_ticks: if cfg!(leasehold_loom) { u64::MAX } else { rate.ticks_floor(NAP) },
             sweeper,
         })
     }
@@ -129,7 +136,9 @@ impl<K: Key, S: BuildHasher, C: Clock> Builder<K, S, C> {
     /// Ends that other threads bring about wait in memory until somebody sweeps; those that wait when the table
     /// goes are not told. If the listener panics,
     /// the panic hook reports it, and it is called for the next end all the same. It may use the table; if
-    /// it holds a handle of it, the table lives until that is dropped.
+    /// it holds a handle of it, the two keep each other, for ever: give it a
+    /// [weak one](LeaseTable::downgrade). It is told of each end once, in no particular order: of two leases of
+    /// one resource the tokens say which came first.
     ///
     /// # Example
     ///
@@ -170,7 +179,7 @@ impl<K: Key, S: BuildHasher, C: Clock> Builder<K, S, C> {
     ///
     /// The threshold must be longer than sweeps may be late: whoever sweeps by hand does so at least that often,
     /// also if [`next_in`](Swept::next_in) allows more, as leases may be granted meanwhile that are due
-    /// earlier.
+    /// earlier. A [`sweeper`](Self::sweeper)'s interval must be shorter, too.
     ///
     /// # Example
     ///

@@ -25,12 +25,14 @@ mod iter;
 mod modelled;
 pub(crate) mod shared;
 mod view;
+mod weak;
 mod whole;
 
 pub use build_error::BuildError;
 pub use builder::Builder;
 pub use hasher::{DefaultHashBuilder, DefaultHasher};
 pub use iter::Iter;
+pub use weak::WeakLeaseTable;
 
 use self::shared::Core;
 

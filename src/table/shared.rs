@@ -46,6 +46,8 @@ pub(crate) struct Core<K, S, C> {
     pub(crate) sweeper: Mutex<Option<Box<Sweeper<K>>>>,
     /// How late a sweep may be.
     pub(crate) interval_ticks: u64,
+    /// How long the sweeper's thread sleeps at most.
+    pub(crate) nap_ticks: u64,
     /// Wakes the sweeper's thread when the table goes.
     pub(super) _stop: Stop,
     pub(super) id: TableId,
@@ -208,7 +210,6 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
 
     /// Grants a resource by key, under a pin. Its arguments come one by one, so that they stay in registers
     /// on the way that does not come here.
-    #[expect(clippy::too_many_arguments, reason = "a struct would go through memory")]
     #[inline(never)]
     fn acquire_pinned<Q>(
         &self,
