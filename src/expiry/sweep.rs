@@ -125,6 +125,9 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
         budget: usize,
         swept: &mut Swept,
     ) -> bool {
+        if sweeper.agendas(now).next_due().is_none_or(|due| due > now) {
+            return false;
+        }
         // Before anything is taken out of the wheel: the clock, and what others deferred, may panic.
         let pinned = epoch::pin();
         let ctx = self.ctx(self.clock.now(), &pinned);
