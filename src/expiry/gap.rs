@@ -40,7 +40,7 @@ pub enum GapPolicy {
     /// Leases whose deadlines passed meanwhile lapse all at once, and anybody may take over.
     #[default]
     Lapse,
-    /// For this long after the jump was seen, a lease that lapsed in it can be taken over only by its own holder,
+    /// For this long after the jump was seen, a lease that lapsed can be taken over only by its own holder,
     /// which is granted anew. So a pause of the whole process does not rotate every owner at once.
     ///
     /// Nothing else changes: a lease whose deadline is past is over, and its holder is told so.
@@ -136,8 +136,7 @@ impl GapWatch {
         self.look(deadline, now);
         // Relaxed: as in `look`.
         let seen = self.seen.load(Ordering::Relaxed);
-        // What lapsed since has nothing to do with it.
-        if deadline >= seen || self.is_undone(seen, now) {
+        if seen == 0 || self.is_undone(seen, now) {
             return 0;
         }
         // One tick later, as a takeover at a deadline is.

@@ -176,7 +176,7 @@ impl Model {
         }
         let left = lease.deadline.left(&self.time);
         assert!(left.lo < 0, "a sweep ended {life:?}, which has {left:?} ticks left");
-        let waits = self.gap.keeps(lease.deadline, &self.time);
+        let waits = self.gap.keeps_in_sweep(lease.deadline, &self.time);
         assert!(!waits, "a sweep ended {life:?}, whose holder has a grace: {:?}", self.gap);
         life.end(Ended::Lapsed, &self.time);
         life.seen();

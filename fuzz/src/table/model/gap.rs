@@ -12,8 +12,10 @@ pub(super) struct Gap {
     grace: Ticks,
     /// When the last jump was seen; 0 before, and after the clock stepped back behind it.
     seen: Ticks,
+    /// The same, when the present sweep began.
+    seen_before: Ticks,
     count: u64,
-    /// Whether anybody swept.
+    /// Whether the table was ever swept to the end.
     swept: bool,
     /// When nothing was left to do, and the clock did not step back since.
     done_at: Option<Ticks>,
@@ -22,11 +24,16 @@ pub(super) struct Gap {
 impl Gap {
     pub(super) fn new(threshold: u64, grace: u64) -> Self {
         let (threshold, grace) = (threshold.into(), grace.into());
-        Self { threshold, grace, seen: 0, count: 0, swept: false, done_at: None }
+        Self { threshold, grace, seen: 0, seen_before: 0, count: 0, swept: false, done_at: None }
     }
 
     pub(super) fn stepped_back(&mut self) {
         self.done_at = None;
+    }
+
+    /// A sweep came to its end.
+    pub(super) fn has_swept(&mut self) {
+        self.swept = true;
     }
 
     pub(super) fn all_done(&mut self, now: Ticks) {
@@ -54,6 +61,12 @@ impl Gap {
         self.swept && now > due.hi.max(grace_end) + self.threshold && due.lo > self.seen
     }
 
+    /// As [`keeps`](Self::keeps), for a lease that a sweep looked at before it saw any jump.
+    pub(super) fn keeps_in_sweep(&self, deadline: Deadline, time: &Time) -> bool {
+        let before = Self { seen: self.seen_before, ..*self };
+        before.keeps(deadline, time)
+    }
+
     /// Whether a lease that lapsed is surely its holder's still, whoever looks at it.
     pub(super) fn keeps(&self, deadline: Deadline, time: &Time) -> bool {
         self.grace > 0 && (self.shows(deadline, time) || self.waits(time.now()) > 0)
@@ -68,10 +81,10 @@ impl Model {
 
     /// A sweep begins.
     pub(in super::super) fn begin_sweep(&mut self) {
-        self.gap.swept = true;
         if self.gap.is_undone(self.time.now()) {
             self.gap.seen = 0;
         }
+        self.gap.seen_before = self.gap.seen;
     }
 
     /// What the table says of jumps after an operation; asked before the model is told of its answer, which

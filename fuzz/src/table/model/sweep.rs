@@ -28,12 +28,15 @@ impl Model {
         assert_eq!(swept.panics, 0, "{swept:?}, but nothing panics");
         assert!(swept.more || !queued, "{swept:?}, but the listener has yet to be told");
         // Beyond that all is looked at anew; within it, what is due waits for the earlier reading.
-        let interval = Ticks::from(self.limits.rate.ticks_floor(INTERVAL));
+        let interval = Ticks::from(self.limits.rate.ticks_floor(INTERVAL).max(1));
         self.swept_to = if now + interval < self.swept_to { now } else { now.max(self.swept_to) };
         let done = !swept.more && now == self.swept_to;
         self.end_swept(swept, done);
         // What it ended may have been left behind at once.
         self.loosen();
+        if !swept.more {
+            self.gap.has_swept();
+        }
         if done {
             self.gap.all_done(now);
             self.forget_idle();
