@@ -22,7 +22,7 @@ use crate::sync::std_atomic::{AtomicU64, Ordering};
 use crate::word::{self, Cause, Renew, State, TICK_MAX, TICK_SLACK, Word};
 
 pub(crate) struct Handle<K> {
-    /// Follows the lease when its page is replaced; so do the word and the span. They are read one by
+    /// Follows the lease when its page is replaced; so do the word and the tick. They are read one by
     /// one: where the word is found, under the lease's identity, the lease is.
     at: AtomicAt<K>,
     name: Name,
@@ -30,9 +30,9 @@ pub(crate) struct Handle<K> {
     /// lease. The word alone would not do: no value comes back within the time that one operation may
     /// take, but a handle may be kept for longer than a page rests before its ticks begin again.
     word: AtomicU64,
-    /// How many ticks before the word's deadline the lease was last known to be in use: when it was
-    /// granted, or when its page was found replaced. What is left behind when it is released.
-    span: AtomicU64,
+    /// The tick of the page at which the lease was last known to be in use: granted, renewed, or found in
+    /// another page. What is left behind when it is released.
+    since: AtomicU64,
 }
 
 impl<K> Handle<K> {
@@ -74,12 +74,11 @@ pub(crate) struct Valid {
 impl<K> Handle<K> {
     #[inline(always)]
     pub(super) fn new(at: At<K>, name: Name, won: Won) -> Self {
-        let span = won.granted.tick().wrapping_sub(won.since);
         Self {
             at: AtomicAt::new(at),
             name,
             word: AtomicU64::new(won.granted.bits()),
-            span: AtomicU64::new(span),
+            since: AtomicU64::new(won.since),
         }
     }
 
@@ -87,8 +86,8 @@ impl<K> Handle<K> {
     fn follow(&self, found: &Found<'_, K>, word: Word, time: u64) {
         self.at.store(At::new(found.page, found.index));
         // Relaxed: the word, which comes after, releases it.
-        self.span.store(word.tick().saturating_sub(time), Ordering::Relaxed);
-        // Release: who compares by this word uses this span, or a later one.
+        self.since.store(time, Ordering::Relaxed);
+        // Release: who compares by this word uses this tick, or a later one.
         self.word.store(word.bits(), Ordering::Release);
     }
 
@@ -147,7 +146,8 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
                         page.raise_top(deadline);
                         let done = slot.transition(word, next).is_ok();
                         if done {
-                            // Relaxed: as in `word`.
+                            // Relaxed, both: as in `word`.
+                            handle.since.store(time, Ordering::Relaxed);
                             handle.word.store(next.bits(), Ordering::Relaxed);
                         }
                         done
@@ -169,7 +169,7 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
         let (page, slot) = self.deref(handle);
         let word = handle.word();
         // Relaxed: it only says how recently the resource was used; see `word`.
-        let since = word.tick().saturating_sub(handle.span.load(Ordering::Relaxed));
+        let since = handle.since.load(Ordering::Relaxed);
         // The place and the word may be of two pages, if another thread moves the handle on meanwhile: then
         // a copy in a draft could have this very word, and does not count (invariants P4 and P7).
         if !self.events.tells(EndCause::Released)

@@ -115,6 +115,7 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
         }
     }
 
+    #[inline(always)]
     pub(super) fn renewal_ticks(&self, term: Duration) -> Result<u64, RenewError> {
         self.term_ticks(term).map_err(|error| match error {
             AcquireError::TermTooLong { requested, max } => {
