@@ -15,14 +15,13 @@ use crate::place::Place;
 use crate::prefetch::prefetch;
 use crate::wheel::{self, Wheel};
 
-/// How many slots are taken down. The last one is looked at with its page: where it is one, as in tiny pages,
-/// none is looked at alone.
+/// How many slots are taken down: about half of those in use.
 const LISTED: usize = if cfg!(leasehold_loom) {
     2
 } else if cfg!(leasehold_tiny) {
     1
 } else {
-    15
+    23
 };
 const INDEX_BITS: u32 = 6;
 
@@ -41,17 +40,16 @@ impl Listed {
 
     /// Of these deadlines, in ticks from `base` on; and that at which the page must be looked at as a whole.
     pub(super) fn of(base: u64, deadlines: &mut [(u64, usize)]) -> (Self, u64) {
-        let mut scan = NEVER;
-        let first = if deadlines.len() > LISTED {
+        let (first, beyond) = if deadlines.len() > LISTED {
             let (first, next, _) = deadlines.select_nth_unstable(LISTED);
-            scan = next.0;
-            first
+            (first, Some(next.0))
         } else {
-            deadlines
+            (deadlines, None)
         };
         first.sort_unstable_by(|a, b| b.cmp(a));
-        // All are listed: the page is looked at with the last of them, so that not each grant files it.
-        scan = scan.min(first.first().map_or(NEVER, |last| last.0));
+        // If all are listed, the page is looked at with the last of them, so that not each grant files it.
+        let last = || first.first().map_or(NEVER, |last| last.0);
+        let scan = beyond.unwrap_or_else(last);
         let mut listed = Self { base, len: first.len(), ..Self::NONE };
         for (slot, &(tick, index)) in listed.slots.iter_mut().zip(&*first) {
             // One that is even further away is looked at early.

@@ -271,7 +271,9 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
     /// Tells of what the visits ended, under no lock.
     fn tell_ended(&self, sweeper: &mut Sweeper<K>, swept: &mut Swept) {
         // A look at a whole page finds them in the order of its slots.
-        sweeper.ended.sort_unstable_by_key(|ended| Reverse(ended.late));
+        if !sweeper.ended.is_sorted_by_key(|ended| Reverse(ended.late)) {
+            sweeper.ended.sort_unstable_by_key(|ended| Reverse(ended.late));
+        }
         self.events.post_all(&sweeper.ended);
         for ended in sweeper.ended.drain(..) {
             swept.panics += u64::from(!self.events.call(ended));
