@@ -14,6 +14,7 @@ use crate::word::{Cause, State, Word};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// What a look at a whole page found.
+#[allow(clippy::large_enum_variant, reason = "it is taken apart where it is made; small in models")]
 pub(super) enum Look {
     /// The page must be looked at as a whole again at this tick of the page, and these slots before.
     Due(u64, Listed),
