@@ -143,7 +143,7 @@ pub(crate) fn steady(report: &mut Report, pace: Pace) {
     };
     // The first terms are not steady yet, and pages are looked at in every second or third third.
     drop((third(), third(), third()));
-    let spans = (0..pace.repetitions.clamp(3, 7)).map(|_| [third(), third(), third()].concat());
+    let spans = (0..pace.repetitions.clamp(2, 7)).map(|_| [third(), third(), third()].concat());
     let nanos = undisturbed(&spans.collect::<Vec<_>>());
     assert_eq!(told.load(Ordering::Relaxed), 0, "none lapsed");
     report.amount(name, "share", nanos / SPAN.as_nanos() as f64);

@@ -22,7 +22,7 @@ impl Pace {
     pub(crate) const FULL: Self =
         Self { side: Duration::from_millis(3500), part: Duration::from_millis(3), repetitions: 21 };
     pub(crate) const QUICK: Self =
-        Self { side: Duration::from_millis(150), part: Duration::from_millis(2), repetitions: 3 };
+        Self { side: Duration::from_millis(135), part: Duration::from_millis(2), repetitions: 3 };
 
     /// Fewer rounds have no median worth the name.
     const ROUNDS_MIN: u64 = 10;

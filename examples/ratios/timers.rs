@@ -35,7 +35,7 @@ pub(crate) fn timers(report: &mut Report, pace: Pace) {
     }
     let leases = if pace.repetitions < 7 { 200_000 } else { 1_000_000 };
     let (mut timing, mut whole, mut queue, mut wheel) = (vec![], vec![], vec![], vec![]);
-    for _ in 0..pace.repetitions.clamp(3, 5) {
+    for _ in 0..pace.repetitions.clamp(2, 5) {
         let (operations, sweeps) = table(leases);
         // What the same operations take where nothing is timed.
         let plain = plain(leases);
