@@ -276,13 +276,18 @@ fn a_lease_that_waited_in_a_replaced_page_has_its_own_times() {
     let mut ends = table.subscribe(100_000).unwrap();
     clock.advance(2 * SEC);
     churn(&table, 1000, 20 * SLOTS);
-    clock.advance(GRACE);
-    sweep_all(&table, 100);
+    // In time: what the churn left idle would be overdue else, and look like another jump.
+    for _ in 0..GRACE.as_secs() * 2 {
+        sweep_all(&table, 100);
+        clock.advance(SEC / 2);
+    }
     let lapsed = received(&mut ends).into_iter().filter(|e| e.cause == EndCause::Lapsed);
     let times: Vec<_> = lapsed.map(|ended| (ended.held_for, ended.late)).collect();
     assert_eq!(times.len(), 20);
     for (held_for, late) in times {
-        assert_eq!((held_for, late), (TERM, HOUR + 2 * SEC + GRACE - TERM));
+        assert_eq!(held_for, TERM);
+        let waited = HOUR + GRACE - TERM;
+        assert!((waited..waited + SEC).contains(&late), "{late:?}");
     }
 }
 

@@ -29,7 +29,7 @@ const TOLD_PER_PAGE: usize = 64;
 /// After how long what panicked is tried again, at least.
 const RETRY: Duration = Duration::from_secs(1);
 /// Places that are swept together.
-const BATCH: usize = 16;
+const BATCH: usize = 32;
 
 /// What the sweeper knows. One thread at a time has it.
 pub(crate) struct Sweeper<K> {
