@@ -48,7 +48,7 @@ use self::shared::Core;
 ///
 /// assert_key::<u64>();
 /// assert_key::<std::path::PathBuf>();
-/// assert_key::<(u32, std::sync::Arc<str>)>();
+/// assert_key::<(u32, String)>();
 /// ```
 pub trait Key: Hash + Eq + Clone + Send + Sync + 'static {}
 
