@@ -59,8 +59,7 @@ impl Alarm {
         let _ = self.sleeper.set(thread::current());
     }
 
-    /// Says until when the caller will sleep. It must look at the stack after this,
-    /// before it does.
+    /// Says until when the caller will sleep. It must look at the stack after this, before it does.
     pub(crate) fn sleep_until(&self, tick: u64) {
         // SeqCst: see the module's documentation.
         self.until.store(tick, Ordering::SeqCst);

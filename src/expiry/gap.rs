@@ -104,26 +104,29 @@ impl GapWatch {
         now.saturating_add(self.threshold) < seen
     }
 
-    /// Something was due at a tick, and nobody has looked at it until now. `true` if that shows a jump that
-    /// nobody had seen.
-    pub(crate) fn look(&self, due: u64, now: u64) -> bool {
+    /// The tick at which the grace after a jump is over. One later than it lasts, as a takeover is at a deadline.
+    fn grace_end(&self, seen: u64) -> u64 {
+        seen.saturating_add(self.grace).saturating_add(1)
+    }
+
+    /// Something was due at a tick, and nobody has looked at it until now: that may show a jump which nobody
+    /// has seen yet.
+    pub(crate) fn look(&self, due: u64, now: u64) {
         // Relaxed, all: the ticks say all there is to know.
         let seen = self.seen.load(Ordering::Relaxed);
         // What lapsed in a grace has waited for its end.
         let waited = seen > 0 && due > seen && self.grace > 0;
-        let grace_end = seen.saturating_add(self.grace).saturating_add(1);
-        let due = if waited { due.max(grace_end) } else { due };
+        let due = if waited { due.max(self.grace_end(seen)) } else { due };
         // Relaxed, all: as above.
         let expected = now <= due.saturating_add(self.threshold)
             || due <= seen
             || !self.swept.load(Ordering::Relaxed);
         if expected || due <= self.seen.fetch_max(now, Ordering::Relaxed) {
-            return false;
+            return;
         }
         // Relaxed, both: as above.
         self.overdue.store(now - due, Ordering::Relaxed);
         self.count.fetch_add(1, Ordering::Relaxed);
-        true
     }
 
     /// For how many ticks from `now` a lease that lapsed at `deadline` can be taken over by its own holder
@@ -139,8 +142,7 @@ impl GapWatch {
         if seen == 0 || self.is_undone(seen, now) {
             return 0;
         }
-        // One tick later, as a takeover at a deadline is.
-        (seen.saturating_add(self.grace).saturating_add(1)).saturating_sub(now)
+        self.grace_end(seen).saturating_sub(now)
     }
 
     /// By how many ticks something was overdue at the last jump, and how many jumps there were.

@@ -67,11 +67,10 @@ impl<K: Key, S> Visit<'_, '_, K, S> {
                 Next::Frozen => return Look::Frozen,
             }
         }
-        let evict = self.evict_at(idle);
-        if evict <= self.page.time(self.ctx.now) {
+        let (evict, time) = (self.evict_at(idle), self.page.time(self.ctx.now));
+        if evict <= time {
             return Look::Replace;
         }
-        let time = self.page.time(self.ctx.now);
         for (tick, _) in &mut deadlines[..leases] {
             *tick -= time;
         }
