@@ -41,6 +41,14 @@ pub enum AcquireError {
     Crowded,
     /// 2^46 resources were created in one shard: fencing tokens cannot grow any further.
     Exhausted,
+    /// The table was [closed](crate::LeaseTable::close).
+    Closed,
+    /// There would be nobody to pass leases on when they lapse: the thread that sweeps the table, which the
+    /// first wait starts, could not be. Only what waits says so.
+    SweeperThread {
+        /// What the system said.
+        kind: std::io::ErrorKind,
+    },
 }
 
 /// Who holds the resource that was asked for.
@@ -66,8 +74,11 @@ pub struct Held {
     pub holder: Option<HolderId>,
     /// The holder's token.
     pub token: Token,
-    /// After this time the lease can be taken over, unless it is renewed; it may be released before.
+    /// After this time the lease can be taken over, unless it is renewed; it may be released before. Those who
+    /// wait are first.
     pub retry_after: Duration,
+    /// How many wait for the resource. As long as anybody does, nobody is granted it by just asking.
+    pub waiters: usize,
 }
 
 /// Why a lease was not renewed.
@@ -173,6 +184,12 @@ impl fmt::Display for AcquireError {
                 "the table's fencing tokens are used up after 2^46 resources in one shard: build \
                  a new table",
             ),
+            Self::Closed => f.write_str("the table was closed: nothing is granted any more"),
+            Self::SweeperThread { kind } => write!(
+                f,
+                "the thread that passes leases on could not be started ({kind}): free threads, or \
+                 build the table with sweep_by_hand"
+            ),
         }
     }
 }
@@ -203,12 +220,14 @@ fn somebody(holder: Option<HolderId>) -> impl fmt::Display {
 
 impl fmt::Display for Held {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { holder, token, retry_after } = *self;
+        let Self { holder, token, retry_after, waiters } = *self;
         let holder = somebody(holder);
-        write!(
-            f,
-            "the resource is held by {holder} with token {token}: retry after {retry_after:?}"
-        )
+        write!(f, "the resource is held by {holder} with token {token}")?;
+        match waiters {
+            0 => write!(f, ": retry after {retry_after:?}"),
+            1 => f.write_str(", and another one waits for it: wait, too"),
+            _ => write!(f, ", and {waiters} others wait for it: wait, too"),
+        }
     }
 }
 

@@ -74,6 +74,7 @@ mod sync;
 mod table;
 pub mod testing;
 mod thread;
+mod wait;
 pub mod wheel;
 mod word;
 
@@ -94,6 +95,7 @@ pub use table::{
     BuildError, Builder, DefaultHashBuilder, DefaultHasher, Iter, Key, LeaseInfo, LeaseTable,
     Revoke, WeakLeaseTable,
 };
+pub use wait::{Acquire, AcquireAll, AcquireOwned, Deadlock, Link, WaitError, Waiter, Waiting};
 
 /// Its examples are tests.
 #[cfg(doctest)]

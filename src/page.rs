@@ -305,9 +305,9 @@ impl<K> Page<K> {
     }
 
     /// Claims the first free slot in the order of the hash's search; `None` if the page is full.
-    pub(crate) fn claim(&self, hash: Hash, now: u64) -> Option<usize> {
+    pub(crate) fn claim(&self, hash: Hash, now: u64, waited: bool) -> Option<usize> {
         self.raise_top(now + crate::word::TICK_SLACK);
-        self.probe(hash).find(|(_, slot)| slot.claim(now)).map(|(index, _)| index)
+        self.probe(hash).find(|(_, slot)| slot.claim(now, waited)).map(|(index, _)| index)
     }
 
     /// Announces a claimed slot: here its insertion takes effect, if no other came since `seen`

@@ -19,6 +19,7 @@ use crate::place::Place;
 use crate::shard::{Ctx, Shard};
 use crate::slot::Slot;
 use crate::stats::Event;
+use crate::wait::Waits;
 use crate::word::Word;
 
 /// A page that would keep more than this many slots is split.
@@ -38,14 +39,14 @@ struct Survey<K> {
 }
 
 impl<K: Clone> Survey<K> {
-    fn of<S>(page: &Page<K>, ctx: &Ctx<'_, K, S>, force: bool) -> Self {
+    fn of<S>(page: &Page<K>, waits: &Waits<K>, ctx: &Ctx<'_, K, S>, force: bool) -> Self {
         let keep = [false; SLOTS];
         let mut survey =
             Self { keep, kept: 0, dropped: 0, lapsed: 0, ended: Vec::new(), deadlines: None };
         for (index, slot) in page.slots().iter().enumerate() {
             let word = slot.word();
             if !word.is_published() {
-            } else if is_kept(page, word, ctx, force) {
+            } else if is_kept(page, word, ctx, force) || is_waited(slot, word, waits) {
                 survey.keep[index] = true;
                 survey.kept += 1;
                 if word.is_leased() {
@@ -86,6 +87,11 @@ fn is_kept<K, S>(page: &Page<K>, word: Word, ctx: &Ctx<'_, K, S>, force: bool) -
     }
 }
 
+/// Whether somebody may wait for a resource: then it goes on, and whoever ends the lease passes it on.
+fn is_waited<K>(slot: &Slot<K>, word: Word, waits: &Waits<K>) -> bool {
+    word.is_waited() && (word.is_leased() || waits.len_of(slot.identity()) > 0)
+}
+
 /// The new pages, private until they are published.
 struct Draft<K> {
     low: Blank<K>,
@@ -112,7 +118,8 @@ where
 {
     /// Whether replacing a full page makes room.
     pub(crate) fn can_replace<S>(&self, page: &Page<K>, ctx: &Ctx<'_, K, S>) -> bool {
-        Survey::of(page, ctx, false).kept < SLOTS || page.place().depth < self.depth_limit()
+        Survey::of(page, &self.waits, ctx, false).kept < SLOTS
+            || page.place().depth < self.depth_limit()
     }
 
     /// Replaces a page, or helps to; when it returns, the directory leads to its successors. With
@@ -130,7 +137,7 @@ where
     }
 
     fn succeed<S: BuildHasher>(&self, page: &Page<K>, ctx: &Ctx<'_, K, S>, force: bool) -> bool {
-        let survey = Survey::of(page, ctx, force).with_ends(page, ctx);
+        let survey = Survey::of(page, &self.waits, ctx, force).with_ends(page, ctx);
         let draft = self.draft(page, &survey, ctx);
         if page.succeed(Box::new(draft.successors())).is_err() {
             return false;

@@ -3,6 +3,7 @@
 use core::fmt;
 use core::hash::BuildHasher;
 use core::time::Duration;
+use std::time::Instant;
 
 use crate::at::AtomicAt;
 use crate::clock::{Clock, QuantaClock};
@@ -14,6 +15,7 @@ use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::std_arc::Arc;
 use crate::table::shared::Core;
 use crate::table::{DefaultHashBuilder, Key, LeaseInfo, Revoke};
+use crate::wait::{Acquire, AcquireOwned, WaitError, Waiter, after};
 
 /// A resource of a table, looked up once: acquiring it hashes and compares nothing.
 ///
@@ -135,6 +137,199 @@ impl<K: Key, S: BuildHasher, C: Clock> Resource<K, S, C> {
     ) -> Result<OwnedLease<K, S, C>, AcquireError> {
         let handle = self.core.acquire_at(&self.key, &self.place, holder, term)?;
         Ok(OwnedLease::new(self.core.clone(), handle))
+    }
+
+    /// As [`LeaseTable::acquire`](crate::LeaseTable::acquire).
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    ///
+    /// # Panics
+    ///
+    /// As there.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use leasehold::{HolderId, LeaseTable};
+    /// use std::time::Duration;
+    ///
+    /// let table: LeaseTable<String> = LeaseTable::new();
+    /// let printer = table.resource("printer")?;
+    /// let lease = printer.acquire(HolderId::mint(), Duration::from_secs(1))?;
+    /// assert!(lease.check().is_ok());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[inline]
+    pub fn acquire(&self, holder: HolderId, term: Duration) -> Result<Lease<'_, K, S, C>, WaitError>
+    where
+        S: Send + Sync + 'static,
+    {
+        self.acquire_by(holder, term, None)
+    }
+
+    /// As [`LeaseTable::acquire_for`](crate::LeaseTable::acquire_for).
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    ///
+    /// # Panics
+    ///
+    /// As there.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use leasehold::{HolderId, LeaseTable};
+    /// use std::time::Duration;
+    ///
+    /// let table: LeaseTable<String> = LeaseTable::new();
+    /// let (printer, term) = (table.resource("printer")?, Duration::from_secs(60));
+    /// let _lease = printer.acquire(HolderId::mint(), term)?;
+    /// assert!(printer.acquire_for(HolderId::mint(), term, Duration::from_millis(1)).is_err());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn acquire_for(
+        &self,
+        holder: HolderId,
+        term: Duration,
+        timeout: Duration,
+    ) -> Result<Lease<'_, K, S, C>, WaitError>
+    where
+        S: Send + Sync + 'static,
+    {
+        self.acquire_by(holder, term, after(timeout))
+    }
+
+    /// As [`LeaseTable::acquire_until`](crate::LeaseTable::acquire_until).
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    ///
+    /// # Panics
+    ///
+    /// As there.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use leasehold::{HolderId, LeaseTable};
+    /// use std::time::{Duration, Instant};
+    ///
+    /// let table: LeaseTable<String> = LeaseTable::new();
+    /// let (printer, term) = (table.resource("printer")?, Duration::from_secs(60));
+    /// assert!(printer.acquire_until(HolderId::mint(), term, Instant::now()).is_ok());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn acquire_until(
+        &self,
+        holder: HolderId,
+        term: Duration,
+        until: Instant,
+    ) -> Result<Lease<'_, K, S, C>, WaitError>
+    where
+        S: Send + Sync + 'static,
+    {
+        self.acquire_by(holder, term, Some(until))
+    }
+
+    #[inline]
+    fn acquire_by(
+        &self,
+        holder: HolderId,
+        term: Duration,
+        until: Option<Instant>,
+    ) -> Result<Lease<'_, K, S, C>, WaitError>
+    where
+        S: Send + Sync + 'static,
+    {
+        let handle = match self.core.acquire_at(&self.key, &self.place, holder, term) {
+            Err(AcquireError::Held(_)) => {
+                self.core.acquire_waiting(&self.key, holder, term, until)?
+            }
+            done => done?,
+        };
+        Ok(Lease::new(&self.core, handle))
+    }
+
+    /// As [`LeaseTable::acquire_async`](crate::LeaseTable::acquire_async).
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    ///
+    /// # Cancel safety
+    ///
+    /// As there.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use leasehold::{HolderId, LeaseTable};
+    /// use std::time::Duration;
+    ///
+    /// let table: LeaseTable<String> = LeaseTable::new();
+    /// let printer = table.resource("printer")?;
+    /// # let runtime = tokio::runtime::Builder::new_current_thread().build()?;
+    /// # runtime.block_on(async {
+    /// let lease = printer.acquire_async(HolderId::mint(), Duration::from_secs(1)).await?;
+    /// assert!(lease.check().is_ok());
+    /// # Ok::<(), leasehold::WaitError>(())
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn acquire_async(&self, holder: HolderId, term: Duration) -> Acquire<'_, K, S, C> {
+        Acquire::new(&self.core, self.key.clone(), holder, term)
+    }
+
+    /// As [`LeaseTable::acquire_owned_async`](crate::LeaseTable::acquire_owned_async).
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    ///
+    /// # Cancel safety
+    ///
+    /// As there.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use leasehold::{HolderId, LeaseTable};
+    /// use std::time::Duration;
+    ///
+    /// let table: LeaseTable<String> = LeaseTable::new();
+    /// let printer = table.resource("printer")?;
+    /// # let runtime = tokio::runtime::Builder::new_current_thread().build()?;
+    /// # runtime.block_on(async {
+    /// let lease = printer.acquire_owned_async(HolderId::mint(), Duration::from_secs(1)).await?;
+    /// drop((printer, table)); // The lease keeps it.
+    /// assert!(lease.check().is_ok());
+    /// # Ok::<(), leasehold::WaitError>(())
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn acquire_owned_async(&self, holder: HolderId, term: Duration) -> AcquireOwned<K, S, C> {
+        AcquireOwned::new(&self.core, self.key.clone(), holder, term)
+    }
+
+    /// As [`LeaseTable::waiters`](crate::LeaseTable::waiters).
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use leasehold::LeaseTable;
+    ///
+    /// let table: LeaseTable<String> = LeaseTable::new();
+    /// assert!(table.resource("printer")?.waiters().is_empty());
+    /// # Ok::<(), leasehold::AcquireError>(())
+    /// ```
+    #[must_use]
+    pub fn waiters(&self) -> Vec<Waiter> {
+        self.core.waiters(&self.key)
     }
 
     /// As [`LeaseTable::inspect`](crate::LeaseTable::inspect).

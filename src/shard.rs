@@ -3,6 +3,8 @@
 use core::borrow::Borrow;
 use core::hash::BuildHasher;
 
+use crossbeam_utils::CachePadded;
+
 use crate::arena::{Arena, Epochs};
 use crate::directory::{DEPTH_MAX, Directory};
 use crate::events::hub::Hub;
@@ -18,6 +20,7 @@ use crate::stats::Striped;
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::epoch::Guard;
 use crate::sync::std_arc::Arc;
+use crate::wait::Waits;
 use crate::word::{INCARNATION_MAX, TICK_MAX, TICK_SLACK, Word};
 
 /// A directory may be this many times (as a power of two) larger than the number of its pages: room
@@ -109,6 +112,7 @@ pub(crate) struct Shard<K> {
     /// The last incarnation that was given away.
     incarnations: AtomicU64,
     pages: AtomicU64,
+    pub(crate) waits: Box<CachePadded<Waits<K>>>,
 }
 
 impl<K> Shard<K> {
@@ -136,6 +140,7 @@ impl<K> Shard<K> {
             filings: filings.clone(),
             incarnations: AtomicU64::new(0),
             pages: AtomicU64::new(pages as u64),
+            waits: Box::default(),
         }
     }
 
@@ -297,9 +302,14 @@ where
                 return Attempt::No(NoSlot::Exhausted);
             };
             let identity = hash.identity(incarnation);
+            // After the search, by which a slot of this key that was buried was found buried.
+            let waited = self.waits.has_orphans();
             let claimed = match claim.take() {
                 Some(claimed) => {
                     page.slot(claimed.index).write_identity(identity);
+                    if waited {
+                        page.slot(claimed.index).claim_as_waited();
+                    }
                     claimed
                 }
                 None => {
@@ -307,7 +317,7 @@ where
                         return Attempt::No(NoSlot::Full);
                     };
                     let owned = key.to_owned();
-                    match Claim::new(page, hash, identity, owned, reserved, ctx) {
+                    match Claim::new(page, (hash, waited), identity, owned, reserved, ctx) {
                         Some(claimed) => claimed,
                         None => return Attempt::PageFull,
                     }
@@ -340,13 +350,13 @@ struct Claim<'g, K> {
 impl<'g, K: 'static> Claim<'g, K> {
     fn new<S>(
         page: &'g Page<K>,
-        hash: Hash,
+        (hash, waited): (Hash, bool),
         identity: u64,
         key: K,
         reserved: Reservation<'g>,
         ctx: &Ctx<'g, K, S>,
     ) -> Option<Self> {
-        let index = page.claim(hash, page.time(ctx.now))?;
+        let index = page.claim(hash, page.time(ctx.now), waited)?;
         // SAFETY: just claimed, and a free slot has no key.
         unsafe { page.slot(index).write_key(identity, key) };
         Some(Self { page, index, reserved })

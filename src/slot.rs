@@ -72,10 +72,12 @@ impl<K> Slot<K> {
             .map_err(Word::from_bits)
     }
 
-    /// Claims a free slot for a key. The caller alone may then use the identity and the key.
-    pub(crate) fn claim(&self, now: u64) -> bool {
+    /// Claims a free slot for a key, as one that somebody may wait for or not. The caller alone may then use
+    /// the identity and the key.
+    pub(crate) fn claim(&self, now: u64, waited: bool) -> bool {
         let mut seen = self.word();
         while let Some(claimed) = seen.claim(now) {
+            let claimed = if waited { claimed.waited() } else { claimed };
             match self.transition(seen, claimed) {
                 Ok(()) => {
                     // Nobody holds it, and that is told. Release: as in `reset`.
@@ -94,6 +96,15 @@ impl<K> Slot<K> {
         // Only a freeze can come in between.
         while let Err(found) = self.transition(seen, seen.unclaim()) {
             seen = found;
+        }
+    }
+
+    /// Marks a slot that the caller claimed as one that somebody may wait for.
+    pub(crate) fn claim_as_waited(&self) {
+        let seen = self.word();
+        if !seen.is_waited() {
+            // Only a freeze can come in between; then it is given back.
+            let _ = self.transition(seen, seen.waited());
         }
     }
 

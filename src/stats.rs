@@ -23,9 +23,11 @@ pub(crate) enum Event {
     Superseded,
     Stale,
     Eviction,
+    Wait,
+    HandOver,
 }
 
-const EVENTS: usize = Event::Eviction as usize + 1;
+const EVENTS: usize = Event::HandOver as usize + 1;
 /// For threads beyond those that have a stripe of their own, and those that are ending.
 const SHARED: usize = 8;
 
@@ -52,7 +54,8 @@ const SHARED: usize = 8;
 pub struct Stats {
     /// Leases granted.
     pub grants: u64,
-    /// Acquisitions refused because somebody held the resource.
+    /// Acquisitions refused because somebody held the resource, or waited for it; those that then waited
+    /// themselves included.
     pub refusals: u64,
     /// Renewals that succeeded, those that had nothing to move included.
     pub renewals: u64,
@@ -70,6 +73,10 @@ pub struct Stats {
     pub stale: u64,
     /// Idle resources that were forgotten, by a sweep or to make room.
     pub evictions: u64,
+    /// Acquisitions that waited in a queue.
+    pub waits: u64,
+    /// Grants that whoever ended the last lease made for who waited: part of `grants`.
+    pub hand_overs: u64,
 }
 
 /// What one thread writes, and nobody else.
@@ -180,6 +187,8 @@ impl Striped {
             superseded: self.sum(Event::Superseded),
             stale: self.sum(Event::Stale),
             evictions: self.sum(Event::Eviction),
+            waits: self.sum(Event::Wait),
+            hand_overs: self.sum(Event::HandOver),
         }
     }
 }

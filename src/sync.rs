@@ -28,6 +28,26 @@ pub(crate) mod std_once {
 }
 pub(crate) use parking_lot::{Mutex, RwLock};
 
+/// A mutex under which atomics are used, so that models must see it.
+#[cfg(not(leasehold_loom))]
+pub(crate) use parking_lot::Mutex as Lock;
+#[cfg(leasehold_loom)]
+pub(crate) struct Lock<T>(loom::sync::Mutex<T>);
+#[cfg(leasehold_loom)]
+impl<T> Lock<T> {
+    pub(crate) fn new(value: T) -> Self {
+        Self(loom::sync::Mutex::new(value))
+    }
+
+    pub(crate) fn lock(&self) -> loom::sync::MutexGuard<'_, T> {
+        self.0.lock().expect("a model that panics is over")
+    }
+
+    pub(crate) fn get_mut(&mut self) -> &mut T {
+        self.0.get_mut().expect("as above")
+    }
+}
+
 /// Between two sequentially consistent operations: loom takes those for acquiring and releasing ones
 /// only, and this makes up for it. Outside of models it is nothing.
 #[inline(always)]
@@ -39,7 +59,7 @@ pub(crate) fn seq_cst() {
 
 #[cfg(not(leasehold_loom))]
 pub(crate) mod thread {
-    pub(crate) use std::thread::{Thread, current, park_timeout};
+    pub(crate) use std::thread::{Thread, current, park, park_timeout};
 
     /// Starts a thread that nobody waits for.
     pub(crate) fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> std::io::Result<()> {

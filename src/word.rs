@@ -2,11 +2,14 @@
 //! decisions, so that they can be tested alone. `slot` is what applies them.
 //!
 //! ```text
-//!  63                  22 21           4 3      2..0
-//! ┌──────────────────────┬──────────────┬────────┬───────┐
-//! │ tick 42              │ stamp 18     │ frozen │ state │
-//! └──────────────────────┴──────────────┴────────┴───────┘
+//!  63                  22 21           5 4        3        2..0
+//! ┌──────────────────────┬──────────────┬────────┬────────┬───────┐
+//! │ tick 42              │ stamp 17     │ waited │ frozen │ state │
+//! └──────────────────────┴──────────────┴────────┴────────┴───────┘
 //! ```
+//!
+//! *Waited* says that somebody waits for the resource, or did lately: what ends such a lease goes by the
+//! shard's wait lists, under their lock.
 //!
 //! The tick is relative to the page's base. While a lease is held it is the deadline; while the slot
 //! is vacant it is when the last lease was granted, with the lowest two bits saying how it ended.
@@ -17,8 +20,9 @@ use core::fmt;
 pub(crate) const TICK_BITS: u32 = 42;
 /// The largest tick of a word.
 pub(crate) const TICK_MAX: u64 = (1 << TICK_BITS) - 1;
-/// Bits of a stamp within a word and a token.
+/// Bits of a stamp within a token. A word has one bit less of it.
 pub(crate) const STAMP_BITS: u32 = 18;
+const WORD_STAMP_BITS: u32 = 17;
 /// The last stamp: a vacant slot that has it is dead for the rest of its page's life. Tiny in models
 /// and in the stress build, so that they run out of stamps all the time.
 pub(crate) const STAMP_MAX: u64 = if cfg!(leasehold_loom) {
@@ -26,7 +30,7 @@ pub(crate) const STAMP_MAX: u64 = if cfg!(leasehold_loom) {
 } else if cfg!(leasehold_tiny) {
     7
 } else {
-    (1 << STAMP_BITS) - 1
+    (1 << WORD_STAMP_BITS) - 1
 };
 /// Bits of an incarnation within a token.
 pub(crate) const INCARNATION_BITS: u32 = 64 - STAMP_BITS;
@@ -39,9 +43,12 @@ pub(crate) const TICK_SLACK: u64 = 4;
 
 const STATE_MASK: u64 = 0b0111;
 const FROZEN: u64 = 0b1000;
-const STAMP_SHIFT: u32 = 4;
-const TICK_SHIFT: u32 = STAMP_SHIFT + STAMP_BITS;
-const STAMP_MASK: u64 = (1 << STAMP_BITS) - 1;
+const WAITED: u64 = 0b1_0000;
+/// All that must be as it is for a plain vacant or leased word.
+const PLAIN_MASK: u64 = STATE_MASK | FROZEN | WAITED;
+const STAMP_SHIFT: u32 = 5;
+const TICK_SHIFT: u32 = STAMP_SHIFT + WORD_STAMP_BITS;
+const STAMP_MASK: u64 = (1 << WORD_STAMP_BITS) - 1;
 const STAMP_ONE: u64 = 1 << STAMP_SHIFT;
 const CAUSE_MASK: u64 = 0b11;
 
@@ -91,6 +98,8 @@ pub(crate) enum Acquire {
     Dead,
     /// Somebody holds it.
     Refused,
+    /// It is waited for: whoever waits for longest is granted first.
+    Waited,
     /// The page is being replaced.
     Frozen,
 }
@@ -149,6 +158,12 @@ impl Word {
     #[inline]
     pub(crate) const fn stamp(self) -> u64 {
         self.0 >> STAMP_SHIFT & STAMP_MASK
+    }
+
+    /// Whether somebody waits for it, or did lately.
+    #[inline]
+    pub(crate) const fn is_waited(self) -> bool {
+        self.0 & WAITED != 0
     }
 
     #[inline]
@@ -215,12 +230,12 @@ impl Word {
         self.is_leased() && now > self.tick()
     }
 
-    /// Whether somebody holds it then, in a page that is not being replaced: not reclaimable, though
-    /// perhaps no longer valid.
+    /// Whether somebody holds it then, in a page that is not being replaced, and nobody waits: not
+    /// reclaimable, though perhaps no longer valid.
     #[inline(always)]
     pub(crate) fn is_held_at(self, now: u64) -> bool {
-        // States are below the frozen bit, and the leased ones at the end.
-        let state = self.0 & (STATE_MASK | FROZEN);
+        // States are below the other bits, and the leased ones at the end.
+        let state = self.0 & PLAIN_MASK;
         (State::Held as u64..FROZEN).contains(&state) && now <= self.tick()
     }
 
@@ -234,6 +249,18 @@ impl Word {
         Self(self.0 & !FROZEN)
     }
 
+    /// The same lease, or vacancy, for which somebody waits.
+    pub(crate) const fn waited(self) -> Self {
+        Self(self.0 | WAITED)
+    }
+
+    /// The same for which nobody waits. A handle knows its word in this form, so that it finds another one
+    /// while somebody waits.
+    #[inline]
+    pub(crate) const fn unwaited(self) -> Self {
+        Self(self.0 & !WAITED)
+    }
+
     const fn with_state(self, state: State) -> Self {
         Self(self.0 & !STATE_MASK | state as u64)
     }
@@ -244,7 +271,12 @@ impl Word {
             State::Vacant => tick & !CAUSE_MASK | self.tick() & CAUSE_MASK,
             _ => tick,
         };
-        Self::new(tick, self.stamp(), self.state())
+        self.keep_waited(Self::new(tick, self.stamp(), self.state()))
+    }
+
+    #[inline]
+    const fn keep_waited(self, next: Self) -> Self {
+        Self(next.0 | self.0 & WAITED)
     }
 
     /// Claims a free slot for a key, unless frozen, taken or out of stamps.
@@ -256,7 +288,7 @@ impl Word {
 
     /// Gives a claimed slot back. Frozen or not: a claim is its claimant's.
     pub(crate) const fn unclaim(self) -> Self {
-        self.with_state(State::Free)
+        self.with_state(State::Free).unwaited()
     }
 
     /// Makes a claimed slot a resource.
@@ -268,13 +300,13 @@ impl Word {
     /// or frozen. The commonest transition of all, once its last winner has told.
     #[inline(always)]
     pub(crate) fn grant_vacant(self, deadline: u64) -> Option<Self> {
-        let vacant = self.0 & (STATE_MASK | FROZEN) == State::Vacant as u64;
+        let vacant = self.0 & PLAIN_MASK == State::Vacant as u64;
         (vacant && self.stamp() != STAMP_MAX).then(|| self.granted(deadline))
     }
 
     /// The next stamp's lease. The caller made sure that there is a next stamp.
     #[inline(always)]
-    fn granted(self, deadline: u64) -> Self {
+    pub(crate) fn granted(self, deadline: u64) -> Self {
         debug_assert!(deadline <= TICK_MAX && self.stamp() < STAMP_MAX);
         let stamp = (self.0 & STAMP_MASK << STAMP_SHIFT) + STAMP_ONE;
         Self(deadline << TICK_SHIFT | stamp | State::Held as u64)
@@ -287,6 +319,9 @@ impl Word {
         if self.is_frozen() {
             return Acquire::Frozen;
         }
+        if self.is_waited() {
+            return Acquire::Waited;
+        }
         let ended = match self.state() {
             State::Vacant if self.stamp() == STAMP_MAX => return Acquire::Dead,
             State::Vacant => None,
@@ -297,12 +332,24 @@ impl Word {
         if told && self.stamp() != STAMP_MAX {
             return Acquire::Grant { next: self.granted(deadline), ended };
         }
+        Acquire::Bury { next: self.buried(now, ended), ended }
+    }
+
+    /// The word of a slot that is granted no more. `ended` is how the lease in it ended, if there was one.
+    pub(crate) fn buried(self, now: u64, ended: Option<Cause>) -> Self {
         // Its own cause, if it was vacant: it stays as it ended.
         let (since, cause) = match ended {
             Some(ended) => (self.tick().min(now), ended),
             None => (self.tick(), self.cause()),
         };
-        Acquire::Bury { next: Self::vacant(since, STAMP_MAX, cause), ended }
+        Self::vacant(since, STAMP_MAX, cause)
+    }
+
+    /// The word after a lease, or a vacancy, that somebody waits for is passed on until `deadline`. `more`
+    /// is whether others go on waiting.
+    pub(crate) fn passed_on(self, deadline: u64, more: bool) -> Self {
+        let next = self.granted(deadline);
+        if more { next.waited() } else { next }
     }
 
     /// What the holder of the lease with `stamp` finds when it renews until `deadline`.
@@ -319,7 +366,7 @@ impl Word {
                 Renew::Expire(self.with_state(State::Expired))
             }
             State::Held if deadline <= self.tick() => Renew::Unchanged,
-            State::Held => Renew::To(Self::new(deadline, stamp, State::Held)),
+            State::Held => Renew::To(self.keep_waited(Self::new(deadline, stamp, State::Held))),
             State::Closing => Renew::Closing,
             State::Expired => Renew::Expired,
             State::Vacant | State::Free | State::Claimed => Renew::Lost,
@@ -342,14 +389,15 @@ impl Word {
 
     /// The word after a revocation with a grace: the deadline only falls.
     pub(crate) fn close(self, until: u64) -> Self {
-        Self::new(self.tick().min(until), self.stamp(), State::Closing)
+        self.keep_waited(Self::new(self.tick().min(until), self.stamp(), State::Closing))
     }
 }
 
 impl fmt::Debug for Word {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let waited = if self.is_waited() { ", waited" } else { "" };
         let frozen = if self.is_frozen() { ", frozen" } else { "" };
-        write!(f, "{:?}({} @ {}{frozen})", self.state(), self.stamp(), self.tick())
+        write!(f, "{:?}({} @ {}{waited}{frozen})", self.state(), self.stamp(), self.tick())
     }
 }
 
@@ -362,7 +410,7 @@ pub(crate) const fn token_bits(incarnation: u64, stamp: u64) -> u64 {
 /// A token's incarnation and stamp.
 #[inline]
 pub(crate) const fn token_parts(token: u64) -> (u64, u64) {
-    (token >> STAMP_BITS, token & STAMP_MASK)
+    (token >> STAMP_BITS, token & ((1 << STAMP_BITS) - 1))
 }
 
 /// `[stamp 18 | holder 46]`: who holds the lease of that stamp; 0 is nobody yet.

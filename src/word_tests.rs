@@ -55,6 +55,39 @@ fn inv_13_extremes_round_trip() {
     }
 }
 
+/// What is said of a waited word: the same as if nobody waited, but that it is not simply granted, nor simply
+/// held.
+#[test]
+fn inv_13_the_waited_bit_changes_nothing_else() {
+    for word in words() {
+        let waited = word.waited();
+        assert!(waited.is_waited() && !word.is_waited() && waited.unwaited() == word);
+        let parts = |word: Word| (word.tick(), word.stamp(), word.state(), word.is_frozen());
+        assert_eq!(parts(waited), parts(word));
+        assert_eq!((waited.is_dead(), waited.is_never()), (word.is_dead(), word.is_never()));
+        assert_eq!(waited.frozen().thawed(), word.thawed().waited());
+        assert_eq!(waited.grant_vacant(TICK_MAX - TICK_SLACK), None);
+        for now in ticks() {
+            assert_eq!(waited.is_valid(now), word.is_valid(now));
+            assert_eq!(waited.is_reclaimable(now), word.is_reclaimable(now));
+            assert!(!waited.is_held_at(now));
+            let asked = waited.acquire(now, now + 1, true, false);
+            assert!(matches!(asked, Acquire::Waited | Acquire::Frozen));
+            // Whoever renews, closes or expires it keeps the bit.
+            match (waited.renew(word.stamp(), now, now + 1), word.renew(word.stamp(), now, now + 1))
+            {
+                (Renew::To(a), Renew::To(b)) | (Renew::Expire(a), Renew::Expire(b)) => {
+                    assert_eq!(a, b.waited());
+                }
+                (a, b) => assert_eq!(a, b),
+            }
+            if word.is_valid(now) && !word.is_frozen() {
+                assert_eq!(waited.close(now), word.close(now).waited());
+            }
+        }
+    }
+}
+
 #[test]
 fn inv_13_different_words_have_different_bits() {
     let bits: std::collections::HashSet<u64> = words().map(Word::bits).collect();
@@ -63,7 +96,7 @@ fn inv_13_different_words_have_different_bits() {
 
 #[test]
 fn inv_13_tokens_holders_and_identities_round_trip() {
-    for stamp in [0, 1, STAMP_MASK] {
+    for stamp in [0, 1, STAMP_MASK, (1 << STAMP_BITS) - 1] {
         for incarnation in [1, 2, INCARNATION_MAX - 1, INCARNATION_MAX] {
             assert_eq!(token_parts(token_bits(incarnation, stamp)), (incarnation, stamp));
             assert_ne!(token_bits(incarnation, stamp), 0);
@@ -280,7 +313,7 @@ fn closing_never_raises_the_deadline() {
 }
 
 /// Where a word stands in the order that every transition follows.
-fn rank(word: Word) -> (u64, u8, u64, bool) {
+fn rank(word: Word) -> (u64, u8, u64, bool, bool) {
     let (of_state, within) = match word.state() {
         State::Claimed => (0, 0),
         State::Free => (1, 0),
@@ -290,7 +323,9 @@ fn rank(word: Word) -> (u64, u8, u64, bool) {
         State::Expired => (4, 0),
         State::Vacant => (5, 0),
     };
-    (word.stamp(), of_state, within, word.is_frozen())
+    // Of a lease it comes to be waited for; of a vacant slot it goes.
+    let waited = word.is_waited() == word.is_leased();
+    (word.stamp(), of_state, within, waited, word.is_frozen())
 }
 
 /// Every word that one transition leads to, whoever takes it.
@@ -308,9 +343,21 @@ fn next_words(word: Word, now: u64, deadline: u64) -> Vec<Word> {
         for (told, same) in [(false, false), (true, false), (true, true)] {
             match word.acquire(now, deadline, told, same) {
                 Acquire::Grant { next: to, .. } | Acquire::Bury { next: to, .. } => next.push(to),
-                Acquire::Dead | Acquire::Refused | Acquire::Frozen => {}
+                Acquire::Dead | Acquire::Refused | Acquire::Frozen | Acquire::Waited => {}
             }
         }
+        let can_be_passed_on = !word.is_leased() || word.is_reclaimable(now);
+        if word.is_waited() && can_be_passed_on && word.stamp() < STAMP_MAX {
+            next.extend([false, true].map(|more| word.passed_on(deadline, more)));
+            let ended = word.is_leased().then_some(Cause::Lapsed);
+            next.push(word.buried(now, ended));
+        }
+        if word.is_waited() && !word.is_leased() {
+            next.push(word.unwaited());
+        }
+    }
+    if word.is_leased() {
+        next.push(word.waited());
     }
     if let Renew::To(to) | Renew::Expire(to) = word.renew(word.stamp(), now, deadline) {
         next.push(to);
@@ -326,7 +373,9 @@ fn next_words(word: Word, now: u64, deadline: u64) -> Vec<Word> {
 
 #[test]
 fn no_value_of_a_word_comes_back() {
-    for word in words() {
+    // A dead slot is waited for by nobody.
+    let waited = words().filter(|word| word.is_published() && !word.is_dead()).map(Word::waited);
+    for word in words().chain(waited) {
         for now in ticks() {
             for deadline in ticks().filter(|&deadline| deadline > now) {
                 for next in next_words(word, now, deadline) {
@@ -345,4 +394,5 @@ fn debug_shows_what_is_packed() {
     let word = Word::new(42, 2, State::Held);
     assert_eq!(format!("{word:?}"), "Held(2 @ 42)");
     assert_eq!(format!("{:?}", word.frozen()), "Held(2 @ 42, frozen)");
+    assert_eq!(format!("{:?}", word.waited().frozen()), "Held(2 @ 42, waited, frozen)");
 }

@@ -7,7 +7,9 @@ use std::io;
 
 use super::alarm::Alarm;
 use crate::clock::Clock;
+use crate::sync::Mutex;
 use crate::sync::std_arc::{Arc, Weak};
+use crate::sync::std_atomic::{AtomicBool, Ordering};
 use crate::sync::thread;
 use crate::table::Key;
 use crate::table::shared::Core;
@@ -116,13 +118,45 @@ impl Sweeper {
     }
 
     /// Starts the thread.
-    pub(crate) fn start<K: Key, S, C>(self, core: &Arc<Core<K, S, C>>) -> io::Result<()>
+    fn start<K: Key, S, C>(self, core: &Arc<Core<K, S, C>>) -> io::Result<()>
     where
         S: BuildHasher + Send + Sync + 'static,
         C: Clock,
     {
         let (weak, alarm) = (Arc::downgrade(core), core.filings.alarm().clone());
         thread::spawn(&self.name, move || run(&weak, &alarm, self.budget))
+    }
+}
+
+/// Starts the sweeper's thread, once.
+pub(crate) struct Driver {
+    /// `None`: there is to be none.
+    sweeper: Option<Sweeper>,
+    started: Mutex<bool>,
+    is_driven: AtomicBool,
+}
+
+impl Driver {
+    pub(crate) fn new(sweeper: Option<Sweeper>) -> Self {
+        let is_driven = AtomicBool::new(sweeper.is_none());
+        Self { sweeper, started: Mutex::new(false), is_driven }
+    }
+}
+
+impl<K: Key, S: BuildHasher + Send + Sync + 'static, C: Clock> Core<K, S, C> {
+    /// Sees to it that lapses happen, unless the caller sweeps.
+    pub(crate) fn ensure_sweeper(self: &Arc<Self>) -> io::Result<()> {
+        let Driver { sweeper, started, is_driven } = &self.driver;
+        // Relaxed, both: the lock orders who starts it, and a thread's start what it sees.
+        if let (Some(sweeper), false) = (sweeper, is_driven.load(Ordering::Relaxed)) {
+            let mut started = started.lock();
+            if !*started {
+                sweeper.clone().start(self)?;
+                *started = true;
+                is_driven.store(true, Ordering::Relaxed);
+            }
+        }
+        Ok(())
     }
 }
 
@@ -175,7 +209,8 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
         }
         let alarm = self.filings.alarm();
         alarm.sleep_until(until);
-        let waiting = !self.filings.is_empty() || self.events.queued() > 0;
+        let waiting =
+            !self.filings.is_empty() || self.events.queued() > 0 || self.timers.next() < until;
         let until = if waiting { soon } else { until };
         (until != now).then(|| self.rate.duration_ceil(until - now))
     }

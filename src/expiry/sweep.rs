@@ -23,6 +23,7 @@ use crate::shard::Ctx;
 use crate::sync::epoch;
 use crate::table::Key;
 use crate::table::shared::Core;
+use crate::wait::Wake;
 
 /// Ends of other threads that are told to the listener, for each page of the budget.
 const TOLD_PER_PAGE: usize = 64;
@@ -37,16 +38,25 @@ pub(crate) struct Sweeper<K> {
     agendas: Option<Agendas>,
     /// Ends that this sweep brought about and has yet to tell.
     ended: Vec<Ended<K>>,
+    /// Those whom it granted what they waited for, yet to be woken.
+    wakes: Vec<Wake>,
 }
 
 impl<K> Sweeper<K> {
     pub(crate) fn new() -> Self {
-        Self { agendas: None, ended: Vec::new() }
+        Self { agendas: None, ended: Vec::new(), wakes: Vec::new() }
     }
 
     fn agendas(&mut self, now: u64) -> &mut Agendas {
         self.agendas.get_or_insert_with(|| Agendas::starting_at(now))
     }
+}
+
+/// What visits add to.
+struct Findings<'a, K> {
+    ended: &'a mut Vec<Ended<K>>,
+    wakes: &'a mut Vec<Wake>,
+    swept: &'a mut Swept,
 }
 
 /// The sweeper, borrowed from its table; given back whatever happens.
@@ -77,6 +87,7 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
         if now.saturating_add(self.interval_ticks) < agendas.now() {
             agendas.turn_back(now);
         }
+        self.timers.fire(now);
         let mut swept = Swept::default();
         let gap = self.clock_gap();
         self.tell_queued(budget.saturating_mul(TOLD_PER_PAGE), &mut swept);
@@ -84,7 +95,8 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
         while swept.pages < budget && self.sweep_batch(sweeper, now, budget, &mut swept) {}
         // Pages that were replaced by these visits, and what listeners were granted: it is due, too.
         self.file_all(sweeper, now, &mut swept);
-        let next = sweeper.agendas(now).next_due();
+        let timer = Some(self.timers.next()).filter(|tick| *tick < u64::MAX);
+        let next = sweeper.agendas(now).next_due().into_iter().chain(timer).min();
         swept.more = next.is_some_and(|next| next <= now) || self.events.queued() > 0;
         // By a page's due tick, or by a lease in it: that may have been filed for earlier, and not be news.
         swept.clock_gap = self.clock_gap().filter(|new| Some(*new) != gap);
@@ -147,6 +159,7 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
             self.sweep_agenda(sweeper, index, &ctx, swept);
         }
         drop(pinned);
+        sweeper.wakes.clear();
         self.tell_ended(sweeper, swept);
         len > 0
     }
@@ -172,11 +185,12 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
         ctx: &Ctx<'_, K, S>,
         swept: &mut Swept,
     ) {
-        let Sweeper { agendas: Some(agendas), ended, .. } = sweeper else { return };
+        let Sweeper { agendas: Some(agendas), ended, wakes } = sweeper else { return };
+        let mut found = Findings { ended, wakes, swept };
         let done = catch_unwind(AssertUnwindSafe(|| {
-            if !self.visit_listed(agendas.get(index), ended, ctx, swept) {
+            if !self.visit_listed(agendas.get(index), &mut found, ctx) {
                 agendas.get(index).clear();
-                self.visit_whole(agendas.get(index), ended, ctx, swept);
+                self.visit_whole(agendas.get(index), &mut found, ctx);
             }
         }));
         if done.is_err() {
@@ -194,13 +208,17 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
     }
 
     fn visit<'a, 'g>(
-        &self,
+        &'a self,
         page: &'g Page<K>,
-        ended: &'a mut Vec<Ended<K>>,
+        found: &'a mut Findings<'_, K>,
         ctx: &'a Ctx<'g, K, S>,
-        swept: &'a mut Swept,
-    ) -> Visit<'a, 'g, K, S> {
-        Visit { ctx, page, swept, ended, retry: self.retry_ticks() }
+    ) -> Visit<'a, 'g, K, S>
+    where
+        Self: 'a,
+    {
+        let Findings { ended, wakes, swept } = found;
+        let shard = &self.shards[page.place().shard];
+        Visit { ctx, shard, page, swept, ended, wakes, retry: self.retry_ticks() }
     }
 
     /// The page that has the hashes from the place's first on.
@@ -212,21 +230,20 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
     fn visit_listed(
         &self,
         agenda: &mut Agenda,
-        ended: &mut Vec<Ended<K>>,
+        found: &mut Findings<'_, K>,
         ctx: &Ctx<'_, K, S>,
-        swept: &mut Swept,
     ) -> bool {
         let page = self.page_at(agenda.place, ctx);
         if agenda.scan <= ctx.now || page.place() != agenda.place {
             return false;
         }
-        let mut visit = self.visit(page, ended, ctx, swept);
+        let mut visit = self.visit(page, found, ctx);
         while let Some(slot) = agenda.listed.pop(ctx.now) {
             let Some(idle_until) = visit.look_at(slot) else { return false };
             agenda.scan = agenda.scan.min(page.clock_tick(idle_until));
             page.due.lower_quietly(idle_until);
         }
-        swept.pages += 1;
+        found.swept.pages += 1;
         true
     }
 
@@ -234,11 +251,10 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
     fn visit_whole(
         &self,
         agenda: &mut Agenda,
-        ended: &mut Vec<Ended<K>>,
+        findings: &mut Findings<'_, K>,
         ctx: &Ctx<'_, K, S>,
-        swept: &mut Swept,
     ) {
-        swept.pages += 1;
+        findings.swept.pages += 1;
         let shard = &self.shards[agenda.place.shard];
         loop {
             let page = self.page_at(agenda.place, ctx);
@@ -252,7 +268,7 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
                 // It was split. Whoever opens its halves files them: all of them, now.
                 return shard.directory.advance(agenda.place, &self.filings, ctx.pinned);
             }
-            match self.visit(page, ended, ctx, swept).look() {
+            match self.visit(page, findings, ctx).look() {
                 Look::Due(NEVER, _) => return,
                 Look::Due(tick, listed) => {
                     (agenda.scan, agenda.listed) = (page.clock_tick(tick), listed);
@@ -260,7 +276,7 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
                 }
                 // Whoever opens the successors files them.
                 Look::Replace => {
-                    swept.replaced += 1;
+                    findings.swept.replaced += 1;
                     return shard.settle(page, ctx, false);
                 }
                 Look::Frozen => shard.settle(page, ctx, false),

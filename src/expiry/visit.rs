@@ -6,11 +6,13 @@ use super::due::NEVER;
 use crate::events::{EndCause, Ended};
 use crate::page::{Page, SLOTS};
 use crate::prefetch::prefetch;
-use crate::shard::Ctx;
-use crate::slot::Slot;
+use crate::shard::{Ctx, Found, Shard};
 use crate::stats::Event;
 use crate::table::Key;
+use crate::wait::Wake;
+use crate::wait::pass_on::Ending;
 use crate::word::{Cause, State, Word};
+use core::hash::BuildHasher;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// What a look at a whole page found.
@@ -28,8 +30,10 @@ pub(super) struct Visit<'a, 'g, K, S> {
     pub(super) ctx: &'a Ctx<'g, K, S>,
     pub(super) page: &'g Page<K>,
     pub(super) swept: &'a mut Swept,
-    /// Ends to be told.
+    pub(super) shard: &'a Shard<K>,
+    /// Ends to be told, and who is to be woken, when the visits are over.
     pub(super) ended: &'a mut Vec<Ended<K>>,
+    pub(super) wakes: &'a mut Vec<Wake>,
     /// After how many ticks to try again what panicked.
     pub(super) retry: u64,
 }
@@ -44,7 +48,7 @@ enum Next {
     Frozen,
 }
 
-impl<K: Key, S> Visit<'_, '_, K, S> {
+impl<K: Key, S: BuildHasher> Visit<'_, '_, K, S> {
     /// Ends what lapsed, and looks when there will be something to do again.
     ///
     /// The page's due tick is raised first, and the words are looked at after that: so a grant that is not
@@ -111,17 +115,14 @@ impl<K: Key, S> Visit<'_, '_, K, S> {
                 if wait > 0 {
                     return Next::At(time + wait - 1);
                 }
-                // Before the exchange: the key's code may panic. Then the others go on, and this one is tried
-                // again, though not at once.
-                let report = || self.ctx.report(self.page, index, word, EndCause::Lapsed);
-                let Ok(report) = catch_unwind(AssertUnwindSafe(report)) else {
+                // The key's code may panic. Then the others go on, and this one is tried again, though not at
+                // once.
+                let lapse = catch_unwind(AssertUnwindSafe(|| self.lapse(index, word, time)));
+                let Ok(found) = lapse else {
                     self.swept.panics += 1;
                     return Next::At(time.saturating_add(self.retry));
                 };
-                match self.lapse(slot, word, time, report) {
-                    Ok(ended) => word = ended,
-                    Err(found) => word = found,
-                }
+                word = found;
             } else if word.state() == State::Vacant && !word.is_dead() {
                 return Next::Idle(word.tick());
             } else {
@@ -130,19 +131,28 @@ impl<K: Key, S> Visit<'_, '_, K, S> {
         }
     }
 
-    /// Ends a lapsed lease, if nobody was faster.
-    fn lapse(
-        &mut self,
-        slot: &Slot<K>,
-        word: Word,
-        time: u64,
-        report: Option<Ended<K>>,
-    ) -> Result<Word, Word> {
-        let ended = word.end(word.tick().min(time), Cause::Lapsed);
-        slot.transition(word, ended)?;
+    /// Ends a lapsed lease, if nobody was faster. Returns the word that is there then.
+    fn lapse(&mut self, index: usize, word: Word, time: u64) -> Word {
+        let slot = self.page.slot(index);
+        let (ended, found) = if word.is_waited() {
+            let found = Found { page: self.page, index, word };
+            let ending = Ending::Lease(Cause::Lapsed);
+            let Ok(passed) = self.shard.pass_on(&found, ending, self.ctx) else {
+                return slot.word_for_visit();
+            };
+            self.wakes.extend(passed.wake);
+            (passed.ended, slot.word_for_visit())
+        } else {
+            let report = self.ctx.report(self.page, index, word, EndCause::Lapsed);
+            let ended = word.end(word.tick().min(time), Cause::Lapsed);
+            if let Err(found) = slot.transition(word, ended) {
+                return found;
+            }
+            (report, ended)
+        };
         self.swept.lapsed += 1;
         self.ctx.stats.add(Event::Lapse, 1);
-        self.ended.extend(report);
-        Ok(ended)
+        self.ended.extend(ended);
+        found
     }
 }

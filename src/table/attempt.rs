@@ -12,11 +12,21 @@ use crate::events::{EndCause, Ended};
 use crate::hash::Hash;
 use crate::id::HolderId;
 use crate::page::Page;
-use crate::shard::Found;
+use crate::shard::{Ctx, Found, Shard};
 use crate::slot::{self, Slot};
 use crate::stats::Event;
 use crate::sync::epoch::{self, Guard};
-use crate::word::{Acquire, Cause, TICK_MAX, TICK_SLACK, Word};
+use crate::wait::pass_on::Ending;
+use crate::word::{Acquire, Cause, STAMP_MAX, TICK_MAX, TICK_SLACK, Word};
+
+/// How an attempt to grant a resource ended.
+pub(crate) enum Attempt<K> {
+    Granted(Handle<K>),
+    /// Somebody holds it, or waits for it.
+    Refused(Word),
+    /// It is elsewhere now: look again.
+    Again,
+}
 
 /// How an attempt at one slot ended.
 enum Outcome {
@@ -38,22 +48,39 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
         want: Want,
         pinned: &Guard,
     ) -> Option<Result<Handle<K>, AcquireError>> {
-        let &Found { page, index, .. } = found;
-        let slot = page.slot(index);
+        match self.attempt(found, hash, want, pinned) {
+            Attempt::Granted(handle) => Some(Ok(handle)),
+            Attempt::Refused(word) => {
+                self.stats.add(Event::Refusal, 1);
+                Some(Err(AcquireError::Held(self.held(found, hash, word, want.now))))
+            }
+            Attempt::Again => None,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn attempt(
+        &self,
+        found: &Found<'_, K>,
+        hash: Hash,
+        want: Want,
+        pinned: &Guard,
+    ) -> Attempt<K> {
+        let &Found { page, index, word } = found;
+        if word.is_waited() && !word.is_frozen() {
+            return self.attempt_waited(found, hash, want, pinned);
+        }
         let (outcome, ended) = self.try_grant(found, want, pinned);
         let done = match outcome {
             Outcome::Granted(won) => {
-                let place = Place { page, slot, index };
-                Some(Ok(self.handle(place, hash, won, want)))
+                let place = Place { page, slot: page.slot(index), index };
+                Attempt::Granted(self.handle(place, hash, won, want))
             }
-            Outcome::Refused(word) => {
-                self.stats.add(Event::Refusal, 1);
-                Some(Err(AcquireError::Held(self.held(page, slot, word, want.now))))
-            }
-            Outcome::Moved => None,
+            Outcome::Refused(word) => Attempt::Refused(word),
+            Outcome::Moved => Attempt::Again,
             Outcome::OutOfRange => {
                 self.shard(hash).settle(page, &self.ctx(want.now, pinned), false);
-                None
+                Attempt::Again
             }
         };
         // After the new holder can be found: somebody else's code may run here.
@@ -61,6 +88,81 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
             self.events.tell(ended, want.now, pinned);
         }
         done
+    }
+
+    /// Whoever asks for what others wait for does not come first, but sees to it that they do.
+    #[cold]
+    #[inline(never)]
+    fn attempt_waited(
+        &self,
+        found: &Found<'_, K>,
+        hash: Hash,
+        want: Want,
+        pinned: &Guard,
+    ) -> Attempt<K> {
+        let &Found { page, index, word } = found;
+        let (slot, time) = (page.slot(index), page.time(want.now));
+        if !self.can_take_over(page, word, want.now) {
+            let comes_back =
+                word.is_reclaimable(time) && slot.holder_of(word.stamp()) == Some(want.holder);
+            return if comes_back {
+                self.come_back(found, hash, want)
+            } else {
+                Attempt::Refused(word)
+            };
+        }
+        let shard = self.shard(hash);
+        let ending = if word.is_leased() {
+            Ending::Lease(Cause::Lapsed)
+        } else {
+            Ending::Vacancy(shard.orphan_for(found, hash))
+        };
+        if let Ok(passed) = shard.pass_on(found, ending, &self.ctx(want.now, pinned)) {
+            self.stats.add(Event::Lapse, u64::from(word.is_leased()));
+            passed.tell(&self.events, want.now, pinned);
+        }
+        Attempt::Again
+    }
+
+    /// Ends what lapsed in a page and is waited for, or was: that does not end by being left behind.
+    #[cold]
+    pub(super) fn end_waited(&self, shard: &Shard<K>, page: &Page<K>, ctx: &Ctx<'_, K, S>) {
+        for (index, word) in page.slots().iter().map(Slot::word).enumerate() {
+            let over = word.is_leased() && self.can_take_over(page, word, ctx.now);
+            if over && word.is_waited() && !word.is_frozen() {
+                let found = Found { page, index, word };
+                if let Ok(passed) = shard.pass_on(&found, Ending::Lease(Cause::Lapsed), ctx) {
+                    self.stats.add(Event::Lapse, 1);
+                    passed.tell(&self.events, ctx.now, ctx.pinned);
+                }
+            }
+        }
+    }
+
+    /// After the clock has jumped, its own holder may take up anew what nobody else can have yet.
+    fn come_back(&self, found: &Found<'_, K>, hash: Hash, want: Want) -> Attempt<K> {
+        let &Found { page, index, word } = found;
+        let place = Place { page, slot: page.slot(index), index };
+        let since = page.time(want.now);
+        let deadline = since + want.ticks;
+        if deadline > TICK_MAX - TICK_SLACK || word.stamp() == STAMP_MAX {
+            return Attempt::Refused(word);
+        }
+        page.raise_top(deadline);
+        let granted = word.passed_on(deadline, true);
+        if place.slot.transition(word, granted).is_err() {
+            return Attempt::Again;
+        }
+        self.count_grant(Some(Cause::Lapsed), true);
+        self.see_to(page, deadline);
+        Attempt::Granted(self.handle(place, hash, Won { granted, since }, want))
+    }
+
+    /// Whether what is in a word may be given to somebody else: it is vacant, or over, and its holder has no
+    /// grace in which to come back.
+    pub(crate) fn can_take_over(&self, page: &Page<K>, word: Word, now: u64) -> bool {
+        !word.is_leased()
+            || word.is_reclaimable(page.time(now)) && self.takeover_waits(page, word, now) == 0
     }
 
     #[inline]
@@ -93,15 +195,16 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
                 }
                 Acquire::Bury { next, ended } => (next, ended, Outcome::Moved),
                 Acquire::Refused => return (Outcome::Refused(word), None),
-                Acquire::Dead | Acquire::Frozen => return (Outcome::Moved, None),
+                Acquire::Dead | Acquire::Frozen | Acquire::Waited => return (Outcome::Moved, None),
             };
             let report = ended
                 .map(EndCause::of)
                 .and_then(|cause| self.events.report(page, index, word, cause, want.now, pinned));
             match slot.transition(word, next) {
                 Ok(()) => {
-                    self.count_grant(ended, &outcome);
-                    if matches!(outcome, Outcome::Granted(_)) {
+                    let granted = matches!(outcome, Outcome::Granted(_));
+                    self.count_grant(ended, granted);
+                    if granted {
                         self.see_to(page, next.tick());
                     }
                     return (outcome, report);
@@ -112,8 +215,8 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
     }
 
     #[inline]
-    fn count_grant(&self, ended: Option<Cause>, outcome: &Outcome) {
-        if matches!(outcome, Outcome::Granted(_)) {
+    fn count_grant(&self, ended: Option<Cause>, granted: bool) {
+        if granted {
             self.stats.add(Event::Grant, 1);
         }
         match ended {
@@ -149,11 +252,16 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
     }
 
     #[cold]
-    fn held(&self, page: &Page<K>, slot: &Slot<K>, word: Word, now: u64) -> Held {
+    fn held(&self, found: &Found<'_, K>, hash: Hash, word: Word, now: u64) -> Held {
+        let page = found.page;
+        let slot = page.slot(found.index);
         let time = page.time(now);
         let wait = if word.is_reclaimable(time) { self.takeover_waits(page, word, now) } else { 0 };
         let left = (word.tick() + 1).saturating_sub(time);
-        self.held_by(slot.holder_of(word.stamp()), slot, word, left.max(wait))
+        let held = self.held_by(slot.holder_of(word.stamp()), slot, word, left.max(wait));
+        let waits = &self.shard(hash).waits;
+        let waiters = if word.is_waited() { waits.len_of(slot.identity()) } else { 0 };
+        Held { waiters, ..held }
     }
 
     /// A refusal: the lease is reclaimable in so many ticks, one after its deadline. Rounded up: no earlier
@@ -167,6 +275,6 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
         ticks: u64,
     ) -> Held {
         let token = slot::token(slot.identity(), word.stamp());
-        Held { holder, token, retry_after: self.rate.duration_ceil(ticks) }
+        Held { holder, token, retry_after: self.rate.duration_ceil(ticks), waiters: 0 }
     }
 }

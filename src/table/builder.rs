@@ -12,7 +12,7 @@ use super::shared::Core;
 use super::{DefaultHashBuilder, Key, LeaseTable};
 use crate::arena::Epochs;
 use crate::clock::{Clock, QuantaClock};
-use crate::expiry::driver::Stop;
+use crate::expiry::driver::{Driver, Stop};
 use crate::expiry::due::Filings;
 use crate::expiry::sweep::Sweeper as SweepState;
 use crate::id::TableId;
@@ -23,7 +23,9 @@ use crate::shard::{Limits, Shard};
 use crate::stats::Striped;
 use crate::sync::epoch;
 use crate::sync::std_arc::Arc;
+use crate::sync::std_atomic::{AtomicBool, AtomicU64};
 use crate::sync::{Mutex, RwLock};
+use crate::wait::timers::Timers;
 use crate::word::TICK_BITS;
 
 /// The longest term: half the range of a word's tick.
@@ -277,6 +279,10 @@ impl<K: Key, S: BuildHasher, C: Clock> Builder<K, S, C> {
             id: TableId::mint(),
             labels: RwLock::new(HashMap::new()),
             term_max,
+            gate: AtomicU64::new(term_ticks - 1),
+            closed: AtomicBool::new(false),
+            driver: Driver::new(expiry.driven),
+            timers: Timers::new(expiry.alarm.clone()),
             capacity_max: self.capacity_max.unwrap_or(usize::MAX),
             hasher: self.hasher,
             clock: self.clock,
@@ -289,8 +295,8 @@ impl<K: Key, S: BuildHasher, C: Clock> Builder<K, S, C> {
             _stop: Stop(expiry.alarm),
         };
         let core = Arc::new(core);
-        if let Some(sweeper) = expiry.sweeper {
-            let started = sweeper.start(&core);
+        if expiry.at_once {
+            let started = core.ensure_sweeper();
             started.map_err(|error| BuildError::SweeperThread { kind: error.kind() })?;
         }
         Ok(LeaseTable { core })

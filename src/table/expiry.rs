@@ -22,9 +22,20 @@ const NAP: Duration = Duration::from_secs(5);
 pub(super) struct Expiry<K> {
     causes: Option<Causes>,
     listener: Option<Listener<K>>,
-    sweeper: Option<Sweeper>,
+    driven: Driven,
     gap_threshold: Duration,
     gap_policy: GapPolicy,
+}
+
+/// Who sweeps.
+#[derive(Clone, Debug)]
+pub(crate) enum Driven {
+    /// A thread, from the beginning.
+    AtOnce(Sweeper),
+    /// A thread, as soon as somebody waits.
+    WhenNeeded,
+    /// The caller.
+    ByHand,
 }
 
 impl<K> Default for Expiry<K> {
@@ -32,7 +43,7 @@ impl<K> Default for Expiry<K> {
         Self {
             causes: None,
             listener: None,
-            sweeper: None,
+            driven: Driven::WhenNeeded,
             gap_threshold: Duration::from_secs(5),
             gap_policy: GapPolicy::default(),
         }
@@ -41,11 +52,11 @@ impl<K> Default for Expiry<K> {
 
 impl<K> Clone for Expiry<K> {
     fn clone(&self) -> Self {
-        let Self { causes, listener, sweeper, gap_threshold, gap_policy } = self;
+        let Self { causes, listener, driven, gap_threshold, gap_policy } = self;
         Self {
             causes: *causes,
             listener: listener.clone(),
-            sweeper: sweeper.clone(),
+            driven: driven.clone(),
             gap_threshold: *gap_threshold,
             gap_policy: *gap_policy,
         }
@@ -57,7 +68,7 @@ impl<K> fmt::Debug for Expiry<K> {
         f.debug_struct("Expiry")
             .field("causes", &self.causes)
             .field("listener", &self.listener.is_some())
-            .field("sweeper", &self.sweeper)
+            .field("driven", &self.driven)
             .field("gap_threshold", &self.gap_threshold)
             .field("gap_policy", &self.gap_policy)
             .finish()
@@ -71,7 +82,9 @@ pub(super) struct Checked<K> {
     pub(super) alarm: Arc<Alarm>,
     pub(super) interval_ticks: u64,
     pub(super) nap_ticks: u64,
-    pub(super) sweeper: Option<Sweeper>,
+    /// How its sweeper's thread is to be, if there may be one.
+    pub(super) driven: Option<Sweeper>,
+    pub(super) at_once: bool,
 }
 
 impl<K> Checked<K> {
@@ -82,13 +95,18 @@ impl<K> Checked<K> {
 
 impl<K> Expiry<K> {
     pub(super) fn checked(self, rate: TickRate) -> Result<Checked<K>, BuildError> {
-        let Self { causes, listener, sweeper, gap_threshold, gap_policy } = self;
+        let Self { causes, listener, driven, gap_threshold, gap_policy } = self;
+        let (driven, at_once) = match driven {
+            Driven::AtOnce(sweeper) => (Some(sweeper), true),
+            Driven::WhenNeeded => (Some(Sweeper::new()), false),
+            Driven::ByHand => (None, false),
+        };
         let default = if listener.is_some() { Causes::ALL } else { Causes::NONE };
         let causes = causes.unwrap_or(default);
         if listener.is_some() && causes == Causes::NONE {
             return Err(BuildError::ListenerWithoutEvents);
         }
-        let interval = sweeper.clone().unwrap_or_default().interval;
+        let interval = driven.clone().unwrap_or_default().interval;
         // At least a tick, so that the sweeper's thread does sleep; unless it is not to.
         let interval_ticks = rate.ticks_floor(interval).max(u64::from(!interval.is_zero()));
         let alarm = Arc::new(Alarm::new(interval_ticks));
@@ -103,7 +121,8 @@ impl<K> Expiry<K> {
             interval_ticks,
             // A model has no time: there it sleeps until it is woken.
             nap_ticks: if cfg!(leasehold_loom) { u64::MAX } else { rate.ticks_floor(NAP) },
-            sweeper,
+            driven,
+            at_once,
         })
     }
 }
@@ -161,7 +180,8 @@ impl<K: Key, S: BuildHasher, C: Clock> Builder<K, S, C> {
         self
     }
 
-    /// A thread that [sweeps](LeaseTable::sweep) the table. Default: none.
+    /// A thread that [sweeps](LeaseTable::sweep) the table, from the beginning. Default: one with the
+    /// default settings is started when somebody first waits for a lease.
     ///
     /// Without, and with nobody who sweeps by hand, leases end by the clock all the same; but nobody is told
     /// of it, and what is idle is forgotten only to make room.
@@ -170,7 +190,37 @@ impl<K: Key, S: BuildHasher, C: Clock> Builder<K, S, C> {
     ///
     /// See [`Sweeper`].
     pub fn sweeper(mut self, sweeper: Sweeper) -> Self {
-        self.expiry.sweeper = Some(sweeper);
+        self.expiry.driven = Driven::AtOnce(sweeper);
+        self
+    }
+
+    /// No thread: the caller [sweeps](LeaseTable::sweep), in a loop of its own. Whoever waits depends on it: a
+    /// lease that lapses is passed on by a sweep, unless somebody asks for it meanwhile.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use leasehold::{HolderId, LeaseTable, ManualClock};
+    /// use std::future::Future;
+    /// use std::pin::pin;
+    /// use std::task::{Context, Waker};
+    /// use std::time::Duration;
+    ///
+    /// let clock = ManualClock::new();
+    /// let table =
+    ///     LeaseTable::<u64>::builder().clock(clock.clone()).sweep_by_hand().build()?;
+    /// let (term, mut cx) = (Duration::from_secs(5), Context::from_waker(Waker::noop()));
+    /// std::mem::forget(table.try_acquire(&1, HolderId::mint(), term)?); // As if it had crashed.
+    ///
+    /// let mut next = pin!(table.acquire_async(&1, HolderId::mint(), term));
+    /// assert!(next.as_mut().poll(&mut cx).is_pending());
+    /// clock.advance(Duration::from_secs(6));
+    /// assert_eq!(table.sweep(100)?.lapsed, 1); // It grants what lapsed to who waits.
+    /// assert!(next.as_mut().poll(&mut cx).is_ready());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn sweep_by_hand(mut self) -> Self {
+        self.expiry.driven = Driven::ByHand;
         self
     }
 

@@ -19,6 +19,7 @@ use crate::slot::{self, Slot};
 use crate::stats::Event;
 use crate::sync::epoch;
 use crate::sync::std_atomic::{AtomicU64, Ordering};
+use crate::wait::pass_on::{Ending, Passed};
 use crate::word::{self, Cause, Renew, State, TICK_MAX, TICK_SLACK, Word};
 
 pub(crate) struct Handle<K> {
@@ -26,7 +27,8 @@ pub(crate) struct Handle<K> {
     /// one: where the word is found, under the lease's identity, the lease is.
     at: AtomicAt<K>,
     name: Name,
-    /// The lease's word, as this handle knows it. If it is still there, under this identity, so is the
+    /// The lease's word, as this handle knows it, without the waited bit: so that whoever holds what
+    /// somebody waits for takes the slow path. If it is still there, under this identity, so is the
     /// lease. The word alone would not do: no value comes back within the time that one operation may
     /// take, but a handle may be kept for longer than a page rests before its ticks begin again.
     word: AtomicU64,
@@ -53,12 +55,12 @@ pub(crate) struct Name {
 
 impl Name {
     #[inline]
-    pub(super) fn identity(self) -> u64 {
+    pub(crate) fn identity(self) -> u64 {
         self.hash.identity(word::token_parts(self.token.get()).0)
     }
 
     #[inline]
-    pub(super) fn stamp(self) -> u64 {
+    pub(crate) fn stamp(self) -> u64 {
         word::token_parts(self.token.get()).1
     }
 }
@@ -73,11 +75,11 @@ pub(crate) struct Valid {
 
 impl<K> Handle<K> {
     #[inline(always)]
-    pub(super) fn new(at: At<K>, name: Name, won: Won) -> Self {
+    pub(crate) fn new(at: At<K>, name: Name, won: Won) -> Self {
         Self {
             at: AtomicAt::new(at),
             name,
-            word: AtomicU64::new(won.granted.bits()),
+            word: AtomicU64::new(won.granted.unwaited().bits()),
             since: AtomicU64::new(won.since),
         }
     }
@@ -88,7 +90,7 @@ impl<K> Handle<K> {
         // Relaxed: the word, which comes after, releases it.
         self.since.store(time, Ordering::Relaxed);
         // Release: who compares by this word uses this tick, or a later one.
-        self.word.store(word.bits(), Ordering::Release);
+        self.word.store(word.unwaited().bits(), Ordering::Release);
     }
 
     pub(crate) fn token(&self) -> Token {
@@ -302,12 +304,14 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
 
     fn try_release(&self, name: Name) -> Result<(), Lost> {
         let (identity, stamp) = (name.identity(), name.stamp());
+        let shard = self.shard(name.hash);
+        // Dropped after the pin: whoever is woken may be slow.
+        let _wake;
         let pinned = epoch::pin();
         loop {
             let now = self.clock.now();
             let ctx = self.ctx(now, &pinned);
-            let found =
-                self.shard(name.hash).find_identity(name.hash, identity, &ctx).ok_or(Lost::Gone)?;
+            let found = shard.find_identity(name.hash, identity, &ctx).ok_or(Lost::Gone)?;
             let Found { page, index, word } = found;
             let slot = page.slot(index);
             if word.stamp() != stamp || !word.is_leased() {
@@ -315,19 +319,32 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
             }
             let expired = word.state() == State::Expired;
             let cause = if expired { Cause::Lapsed } else { Cause::Released };
+            if word.is_waited() {
+                let passed = shard.pass_on(&found, Ending::Lease(cause), &ctx);
+                let Ok(Passed { ended, wake }) = passed else { continue };
+                _wake = wake;
+                if let Some(ended) = ended {
+                    self.events.tell(ended, now, &pinned);
+                }
+                return self.released(expired);
+            }
             let report = ctx.report(page, index, word, EndCause::of(cause));
             let since = page.time(now).min(word.tick());
             if slot.transition(word, word.end(since, cause)).is_ok() {
                 if let Some(ended) = report {
                     self.events.tell(ended, now, &pinned);
                 }
-                if expired {
-                    self.stats.add(Event::Lapse, 1);
-                    return Err(Lost::Expired);
-                }
-                return Ok(());
+                return self.released(expired);
             }
         }
+    }
+
+    fn released(&self, expired: bool) -> Result<(), Lost> {
+        if expired {
+            self.stats.add(Event::Lapse, 1);
+            return Err(Lost::Expired);
+        }
+        Ok(())
     }
 
     /// Tells who holds the lease, if its page was replaced while that was being told.

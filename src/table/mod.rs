@@ -13,7 +13,7 @@ use crate::lease::{Lease, OwnedLease};
 use crate::resource::Resource;
 use crate::sync::std_arc::Arc;
 
-mod attempt;
+pub(crate) mod attempt;
 mod build_error;
 mod builder;
 mod by_value;
@@ -25,6 +25,7 @@ mod iter;
 mod modelled;
 pub(crate) mod shared;
 mod view;
+mod waiting;
 mod weak;
 mod whole;
 

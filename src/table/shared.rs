@@ -14,7 +14,7 @@ use crate::clock::{Clock, TickRate};
 use crate::directory::Entry;
 use crate::error::{AcquireError, Held, RenewError};
 use crate::events::hub::Hub;
-use crate::expiry::driver::Stop;
+use crate::expiry::driver::{Driver, Stop};
 use crate::expiry::due::Filings;
 use crate::expiry::gap::GapWatch;
 use crate::expiry::sweep::Sweeper;
@@ -28,16 +28,18 @@ use crate::slot::{self, Slot};
 use crate::stats::{Event, Striped};
 use crate::sync::epoch::{self, Guard};
 use crate::sync::std_arc::Arc;
+use crate::sync::std_atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::sync::{Mutex, RwLock};
+use crate::wait::timers::Timers;
 use crate::word::{State, TICK_MAX, TICK_SLACK, Word};
 
 pub(crate) struct Core<K, S, C> {
     pub(crate) clock: C,
     pub(crate) rate: TickRate,
-    pub(super) hasher: S,
+    pub(crate) hasher: S,
     pub(super) limits: Limits,
     pub(super) room: Room,
-    pub(super) stats: Striped,
+    pub(crate) stats: Striped,
     pub(crate) shards: Box<[CachePadded<Shard<K>>]>,
     pub(crate) events: Hub<K>,
     pub(crate) filings: Arc<Filings<K>>,
@@ -53,24 +55,30 @@ pub(crate) struct Core<K, S, C> {
     pub(super) id: TableId,
     pub(super) labels: RwLock<HashMap<HolderId, Arc<str>>>,
     pub(super) term_max: Duration,
+    /// Terms of fewer ticks, but for none, are granted without further checks: `term_max` in ticks, less one; 0
+    /// once the table is closed.
+    pub(super) gate: AtomicU64,
+    pub(super) closed: AtomicBool,
+    pub(crate) driver: Driver,
+    pub(crate) timers: Timers,
     pub(super) capacity_max: usize,
 }
 
 /// Who asks, for how many ticks, as of when.
 #[derive(Clone, Copy)]
-pub(super) struct Want {
-    pub(super) holder: HolderId,
-    pub(super) ticks: u64,
-    pub(super) now: u64,
+pub(crate) struct Want {
+    pub(crate) holder: HolderId,
+    pub(crate) ticks: u64,
+    pub(crate) now: u64,
 }
 
 /// A grant that was won.
 #[derive(Clone, Copy)]
-pub(super) struct Won {
+pub(crate) struct Won {
     /// The word that won it.
-    pub(super) granted: Word,
+    pub(crate) granted: Word,
     /// The page's time at the grant.
-    pub(super) since: u64,
+    pub(crate) since: u64,
 }
 
 /// A slot that was found, and where.
@@ -90,7 +98,7 @@ impl<K> Copy for Place<'_, K> {}
 
 impl<K, S, C> Core<K, S, C> {
     #[inline]
-    pub(super) fn shard(&self, hash: Hash) -> &Shard<K> {
+    pub(crate) fn shard(&self, hash: Hash) -> &Shard<K> {
         &self.shards[hash.shard(self.limits.shard_bits)]
     }
 
@@ -101,28 +109,64 @@ impl<K, S, C> Core<K, S, C> {
 }
 
 impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
-    /// A term in ticks: rounded down, so that a holder never counts on more than the table. The bound
-    /// is on the term itself.
+    /// A term in ticks: rounded down, so that a holder never counts on more than the table.
     #[inline]
-    pub(super) fn term_ticks(&self, term: Duration) -> Result<u64, AcquireError> {
-        match self.rate.ticks_floor(term) {
+    pub(crate) fn term_ticks(&self, term: Duration) -> Result<u64, AcquireError> {
+        let ticks = self.rate.ticks_floor(term);
+        // Relaxed: whoever knows that the table was closed finds it closed; no other order matters.
+        if ticks.wrapping_sub(1) < self.gate.load(Ordering::Relaxed) {
+            return Ok(ticks);
+        }
+        self.term_ticks_slow(ticks, term)
+    }
+
+    /// For a term that is very short, or very long, or comes after the table was closed.
+    #[cold]
+    fn term_ticks_slow(&self, ticks: u64, term: Duration) -> Result<u64, AcquireError> {
+        match self.checked_ticks(ticks, term) {
+            Ok(_) if self.is_closed() => Err(AcquireError::Closed),
+            done => done,
+        }
+    }
+
+    /// The bound is on the term itself: one above the longest may be as many whole ticks.
+    fn checked_ticks(&self, ticks: u64, term: Duration) -> Result<u64, AcquireError> {
+        match ticks {
             0 => Err(AcquireError::TermZero),
-            // A term above the longest may be as many whole ticks. Only one of that many is compared.
-            ticks if ticks >= self.limits.term_max && term > self.term_max => {
+            _ if term > self.term_max => {
                 Err(AcquireError::TermTooLong { requested: term, max: self.term_max })
             }
             ticks => Ok(ticks),
         }
     }
 
+    /// As [`term_ticks`](Self::term_ticks). Leases are renewed also when the table is closed.
     #[inline(always)]
     pub(super) fn renewal_ticks(&self, term: Duration) -> Result<u64, RenewError> {
-        self.term_ticks(term).map_err(|error| match error {
+        self.term_ticks(term).or_else(|_| self.renewal_ticks_slow(term))
+    }
+
+    #[cold]
+    fn renewal_ticks_slow(&self, term: Duration) -> Result<u64, RenewError> {
+        self.checked_ticks(self.rate.ticks_floor(term), term).map_err(|error| match error {
             AcquireError::TermTooLong { requested, max } => {
                 RenewError::TermTooLong { requested, max }
             }
             _ => RenewError::TermZero,
         })
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        // Relaxed: as in `term_ticks`.
+        self.closed.load(Ordering::Relaxed)
+    }
+
+    /// Grants nothing from now on, and sends away those who wait.
+    pub(crate) fn close(&self) {
+        // Relaxed, both: as in `term_ticks`. Who finds the gate shut before it is closed is before it.
+        self.closed.store(true, Ordering::Relaxed);
+        self.gate.store(0, Ordering::Relaxed);
+        self.shards.iter().for_each(|shard| shard.waits.close());
     }
 
     /// Grants a resource by key.
@@ -332,7 +376,7 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
         }
     }
 
-    pub(super) fn find_or_insert<'g, Q>(
+    pub(crate) fn find_or_insert<'g, Q>(
         &self,
         hash: Hash,
         key: &Q,
@@ -360,10 +404,11 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
     #[cold]
     fn make_room(&self, hash: Hash, ctx: &Ctx<'_, K, S>) -> bool {
         let settle = |shard: &Shard<K>, page: &Page<K>| {
-            let time = page.time(ctx.now);
+            self.end_waited(shard, page, ctx);
+            // One that somebody waited for, and nobody does any more, is idle only when it was ended.
             let is_idle = |word: Word| {
                 word.state() == State::Vacant
-                    || word.is_reclaimable(time) && ctx.takeover_waits(page, word) == 0
+                    || self.can_take_over(page, word, ctx.now) && !word.is_waited()
             };
             let idle = page.slots().iter().map(Slot::word).any(is_idle);
             if idle {

@@ -13,6 +13,7 @@ use crate::shard::Found;
 use crate::slot;
 use crate::stats::Event;
 use crate::sync::epoch;
+use crate::wait::pass_on::{Ending, Passed};
 use crate::word::{Cause, State, TICK_MAX};
 
 impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
@@ -47,6 +48,8 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
         Q: std::hash::Hash + Eq + ?Sized,
     {
         let hash = Hash::of(&self.hasher, key);
+        // Dropped after the pin: whoever is woken may be slow.
+        let _wake;
         let pinned = epoch::pin();
         loop {
             let now = self.clock.now();
@@ -54,6 +57,17 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
             let found = self.shard(hash).find(hash, key, &ctx).ok_or(NotHeld)?;
             let time = found.page.time(now);
             let info = self.info(&found, now).ok_or(NotHeld)?;
+            if how == Revoke::Now && found.word.is_waited() {
+                let ending = Ending::Lease(Cause::Revoked);
+                let Ok(passed) = self.shard(hash).pass_on(&found, ending, &ctx) else { continue };
+                let Passed { ended, wake } = passed;
+                _wake = wake;
+                if let Some(ended) = ended {
+                    self.events.tell(ended, now, &pinned);
+                }
+                self.stats.add(Event::Revocation, 1);
+                return Ok(info);
+            }
             let next = match how {
                 Revoke::Now => found.word.end(time, Cause::Revoked),
                 Revoke::After(grace) => {

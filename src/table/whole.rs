@@ -91,7 +91,7 @@ impl<K: Key, S: BuildHasher, C: Clock> LeaseTable<K, S, C> {
         self.core.count(|word, _| word.is_published() && !word.is_dead())
     }
 
-    /// How much memory the table's pages and directories take, in bytes; not what keys own.
+    /// How much memory the table's pages, directories and wait lists take, in bytes; not what keys own.
     ///
     /// # Example
     ///
@@ -102,8 +102,9 @@ impl<K: Key, S: BuildHasher, C: Clock> LeaseTable<K, S, C> {
     /// ```
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
-        let of_shard =
-            |shard: &crate::shard::Shard<K>| shard.arena.bytes() as usize + shard.directory.bytes();
+        let of_shard = |shard: &crate::shard::Shard<K>| {
+            shard.arena.bytes() as usize + shard.directory.bytes() + shard.waits.bytes()
+        };
         self.core.shards.iter().map(|shard| of_shard(shard) + size_of_val(shard)).sum()
     }
 

@@ -32,7 +32,7 @@ pub(crate) const TERM_MAX: Duration = Duration::from_micros(1 << 41);
 /// Slots of a page.
 pub(crate) const SLOTS: u64 = if cfg!(leasehold_tiny) { 6 } else { 62 };
 /// The last stamp of a slot.
-pub(crate) const STAMP_MAX: u64 = if cfg!(leasehold_tiny) { 7 } else { (1 << 18) - 1 };
+pub(crate) const STAMP_MAX: u64 = if cfg!(leasehold_tiny) { 7 } else { (1 << 17) - 1 };
 
 pub(crate) fn holder(number: u64) -> HolderId {
     HolderId::new(number).expect("tests use small numbers")

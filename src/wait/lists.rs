@@ -1,0 +1,312 @@
+//! Who waits for what in a shard. Plain data: all of it is under one lock, and none of it runs code of the
+//! user's. Keys, wakers and handles that go away are handed out, to be dropped when the lock is free.
+
+use std::collections::HashMap;
+
+use foldhash::fast::FixedState;
+use slab::Slab;
+
+use super::signal::Signal;
+use crate::hash::Hash;
+use crate::id::HolderId;
+use crate::sync::std_arc::Arc;
+use crate::table::handle::Handle;
+
+/// What a waiter asked for.
+#[derive(Clone, Copy)]
+pub(crate) struct Wish {
+    pub(crate) holder: HolderId,
+    pub(crate) ticks: u64,
+    /// When it began to wait: a tick of the clock.
+    pub(crate) since: u64,
+}
+
+/// What became of a waiter.
+pub(crate) enum Turn<K> {
+    Waiting,
+    Granted(Handle<K>),
+    /// The table was closed.
+    Closed,
+    /// Its queue could not be carried on: it is to ask anew.
+    Anew,
+}
+
+/// The place of a waiter in its shard's lists; it keeps it until it takes itself out.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Ticket(usize);
+
+impl Ticket {
+    pub(crate) fn number(self) -> usize {
+        self.0
+    }
+}
+
+/// A queue, by a number that no other one ever has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Serial(u64);
+
+pub(crate) struct Waiter<K> {
+    pub(crate) wish: Wish,
+    pub(crate) turn: Turn<K>,
+    /// Taken out when it is woken.
+    pub(crate) signal: Option<Signal>,
+    /// Its neighbours in the queue, and the queue: as long as it waits.
+    queue: usize,
+    before: Option<usize>,
+    behind: Option<usize>,
+}
+
+/// First come, first served: those who wait for one resource.
+struct Queue {
+    serial: Serial,
+    hash: Hash,
+    /// The resource's slot; 0 while it has none.
+    identity: u64,
+    first: usize,
+    last: usize,
+    len: usize,
+}
+
+/// A queue whose resource lost its slot, as that can be granted no more, and has yet to get another.
+struct Orphan<K> {
+    queue: usize,
+    key: Arc<K>,
+}
+
+pub(crate) struct Lists<K> {
+    waiters: Slab<Waiter<K>>,
+    queues: Slab<Queue>,
+    by_identity: HashMap<u64, usize, FixedState>,
+    orphans: Vec<Orphan<K>>,
+    serials: u64,
+    closed: bool,
+}
+
+impl<K> Default for Lists<K> {
+    fn default() -> Self {
+        Self {
+            waiters: Slab::new(),
+            queues: Slab::new(),
+            by_identity: HashMap::default(),
+            orphans: Vec::new(),
+            serials: 0,
+            closed: false,
+        }
+    }
+}
+
+/// The first in a queue.
+#[derive(Clone, Copy)]
+pub(crate) struct First {
+    pub(crate) wish: Wish,
+    pub(crate) hash: Hash,
+    pub(crate) more: bool,
+    queue: usize,
+}
+
+impl<K> Lists<K> {
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed
+    }
+
+    /// Puts a waiter at the end of the queue of a slot.
+    pub(crate) fn push(&mut self, identity: u64, hash: Hash, wish: Wish, signal: Signal) -> Ticket {
+        let queue = self.queue_for(identity, hash);
+        let last = self.queues[queue].last;
+        let empty = self.queues[queue].len == 0;
+        let index = self.waiters.insert(Waiter {
+            wish,
+            turn: Turn::Waiting,
+            signal: Some(signal),
+            queue,
+            before: (!empty).then_some(last),
+            behind: None,
+        });
+        let queue = &mut self.queues[queue];
+        queue.last = index;
+        queue.len += 1;
+        if empty {
+            queue.first = index;
+        } else {
+            self.waiters[last].behind = Some(index);
+        }
+        Ticket(index)
+    }
+
+    fn queue_for(&mut self, identity: u64, hash: Hash) -> usize {
+        let Self { queues, by_identity, serials, .. } = self;
+        *by_identity.entry(identity).or_insert_with(|| {
+            *serials += 1;
+            let serial = Serial(*serials);
+            queues.insert(Queue { serial, hash, identity, first: 0, last: 0, len: 0 })
+        })
+    }
+
+    /// How many wait for the resource in a slot.
+    pub(crate) fn len_of(&self, identity: u64) -> usize {
+        self.by_identity.get(&identity).map_or(0, |&queue| self.queues[queue].len)
+    }
+
+    /// The first of those who wait for the resource in a slot; or, if it has no queue, in that orphan.
+    pub(crate) fn first(&self, identity: u64, orphan: Option<Serial>) -> Option<First> {
+        let own = self.by_identity.get(&identity).copied();
+        let index = own.or_else(|| self.orphans[self.find_orphan(orphan?)?].queue.into())?;
+        let queue = &self.queues[index];
+        // An orphan may be empty.
+        (queue.len > 0).then(|| {
+            let wish = self.waiters[queue.first].wish;
+            First { wish, hash: queue.hash, more: queue.len > 1, queue: index }
+        })
+    }
+
+    /// The first has been granted: it leaves the queue, and is to be woken.
+    pub(crate) fn grant(&mut self, first: First, handle: Handle<K>) -> Option<Signal> {
+        let index = self.queues[first.queue].first;
+        self.unlink(index);
+        let waiter = &mut self.waiters[index];
+        waiter.turn = Turn::Granted(handle);
+        waiter.signal.take()
+    }
+
+    /// Takes a waiter that still waits out of its queue.
+    fn unlink(&mut self, index: usize) {
+        let Waiter { queue: of, before, behind, .. } = self.waiters[index];
+        let queue = &mut self.queues[of];
+        queue.len -= 1;
+        match before {
+            Some(before) => self.waiters[before].behind = behind,
+            None => queue.first = behind.unwrap_or(0),
+        }
+        match behind {
+            Some(behind) => self.waiters[behind].before = before,
+            None => queue.last = before.unwrap_or(0),
+        }
+        if queue.len == 0 && queue.identity != 0 {
+            self.by_identity.remove(&queue.identity);
+            self.queues.remove(of);
+        }
+    }
+
+    pub(crate) fn waiter(&mut self, ticket: Ticket) -> &mut Waiter<K> {
+        &mut self.waiters[ticket.0]
+    }
+
+    /// Takes a waiter out for good. What it leaves is to be dropped when the lock is free.
+    pub(crate) fn remove(&mut self, ticket: Ticket) -> Waiter<K> {
+        if let Turn::Waiting = self.waiters[ticket.0].turn {
+            self.unlink(ticket.0);
+        }
+        let waiter = self.waiters.remove(ticket.0);
+        if self.waiters.is_empty() && self.waiters.capacity() > KEPT {
+            self.waiters = Slab::new();
+            self.queues.shrink_to_fit();
+            self.by_identity.shrink_to_fit();
+        }
+        waiter
+    }
+
+    // ---- orphans -------------------------------------------------------------------------------
+
+    /// The queue's slot can be granted no more.
+    pub(crate) fn orphan(&mut self, first: First, key: Arc<K>) -> Serial {
+        let queue = &mut self.queues[first.queue];
+        self.by_identity.remove(&queue.identity);
+        queue.identity = 0;
+        let serial = queue.serial;
+        self.orphans.push(Orphan { queue: first.queue, key });
+        serial
+    }
+
+    /// The orphans that may be of a key with this hash.
+    pub(crate) fn orphans_of(&self, hash: Hash) -> Vec<(Serial, Arc<K>)> {
+        let of = self.orphans.iter().map(|orphan| (&self.queues[orphan.queue], &orphan.key));
+        let equal = of.filter(|(queue, _)| queue.hash == hash);
+        equal.map(|(queue, key)| (queue.serial, key.clone())).collect()
+    }
+
+    fn find_orphan(&self, serial: Serial) -> Option<usize> {
+        self.orphans.iter().position(|orphan| self.queues[orphan.queue].serial == serial)
+    }
+
+    pub(crate) fn is_orphan(&self, serial: Serial) -> bool {
+        self.find_orphan(serial).is_some()
+    }
+
+    /// Gives the queue a slot, if it is an orphan. Returns what is to be dropped when the lock is free.
+    pub(crate) fn adopt(&mut self, first: First, identity: u64) -> Option<Arc<K>> {
+        let at = self.orphans.iter().position(|orphan| orphan.queue == first.queue)?;
+        let Orphan { queue, key } = self.orphans.swap_remove(at);
+        self.queues[queue].identity = identity;
+        self.by_identity.insert(identity, queue);
+        Some(key)
+    }
+
+    /// Sends away those who wait in an orphan: they are to ask anew.
+    pub(crate) fn give_up(&mut self, serial: Serial) -> Option<(Arc<K>, Vec<Signal>)> {
+        let at = self.find_orphan(serial)?;
+        let Orphan { queue, key } = self.orphans.swap_remove(at);
+        let signals = self.send_away(queue, || Turn::Anew);
+        self.queues.remove(queue);
+        Some((key, signals))
+    }
+
+    fn send_away(&mut self, queue: usize, turn: impl Fn() -> Turn<K>) -> Vec<Signal> {
+        let mut next = (self.queues[queue].len > 0).then_some(self.queues[queue].first);
+        let mut signals = Vec::new();
+        while let Some(index) = next {
+            let waiter = &mut self.waiters[index];
+            waiter.turn = turn();
+            next = waiter.behind;
+            signals.extend(waiter.signal.take());
+        }
+        signals
+    }
+
+    // ---- the end -------------------------------------------------------------------------------
+
+    /// Nobody waits from now on. Returns whom to wake, and what to drop, when the lock is free.
+    pub(crate) fn close(&mut self) -> (Vec<Signal>, Vec<Arc<K>>) {
+        self.closed = true;
+        let queues: Vec<usize> = self.queues.iter().map(|(index, _)| index).collect();
+        let away = |queue| self.send_away(queue, || Turn::Closed);
+        let signals = queues.into_iter().flat_map(away).collect();
+        self.queues.clear();
+        self.by_identity.clear();
+        (signals, self.orphans.drain(..).map(|orphan| orphan.key).collect())
+    }
+
+    // ---- views ---------------------------------------------------------------------------------
+
+    /// Those who wait for the resource in a slot, in order.
+    pub(crate) fn wishes(&self, identity: u64) -> Vec<(Ticket, Wish)> {
+        let queue = self.by_identity.get(&identity).map(|&queue| &self.queues[queue]);
+        queue.map_or_else(Vec::new, |queue| self.wishes_in(queue))
+    }
+
+    fn wishes_in(&self, queue: &Queue) -> Vec<(Ticket, Wish)> {
+        let mut next = (queue.len > 0).then_some(queue.first);
+        let walk = core::iter::from_fn(|| {
+            let index = next?;
+            next = self.waiters[index].behind;
+            Some((Ticket(index), self.waiters[index].wish))
+        });
+        walk.collect()
+    }
+
+    /// The queues that have a slot: its hash, its identity, and who waits.
+    pub(crate) fn queues(&self) -> Vec<(Hash, u64, Vec<(Ticket, Wish)>)> {
+        let queues = self.queues.iter().map(|(_, queue)| queue);
+        let placed = queues.filter(|queue| queue.identity != 0);
+        placed.map(|queue| (queue.hash, queue.identity, self.wishes_in(queue))).collect()
+    }
+
+    /// How much memory the lists take.
+    pub(crate) fn bytes(&self) -> usize {
+        self.waiters.capacity() * size_of::<Waiter<K>>()
+            + self.queues.capacity() * size_of::<Queue>()
+            + self.by_identity.capacity() * size_of::<(u64, usize)>()
+    }
+}
+
+/// When nobody waits, memory for so many waiters is kept.
+const KEPT: usize = 64;

@@ -1,0 +1,138 @@
+//! Coming to wait, looking whether it is one's turn, and leaving.
+
+use core::borrow::Borrow;
+use core::hash::BuildHasher;
+use core::mem;
+use core::task::Waker;
+
+use super::lists::{Ticket, Turn, Wish};
+use super::signal::Signal;
+use crate::clock::Clock;
+use crate::error::AcquireError;
+use crate::hash::Hash;
+use crate::id::HolderId;
+use crate::shard::Found;
+use crate::stats::Event;
+use crate::sync::epoch;
+use crate::table::Key;
+use crate::table::attempt::Attempt;
+use crate::table::handle::Handle;
+use crate::table::shared::{Core, Want};
+
+/// What an acquirer got that is prepared to wait.
+pub(crate) enum Begun<K> {
+    Granted(Handle<K>),
+    Queued(Ticket),
+}
+
+/// Who asks, and for how long, in ticks.
+#[derive(Clone, Copy)]
+pub(crate) struct Ask {
+    pub(crate) hash: Hash,
+    pub(crate) holder: HolderId,
+    pub(crate) ticks: u64,
+}
+
+impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
+    /// Grants a resource, or queues for it. `signal` is made when there is no other way, under no lock.
+    pub(crate) fn begin<Q>(
+        &self,
+        ask: Ask,
+        key: &Q,
+        signal: impl Fn() -> Signal,
+    ) -> Result<Begun<K>, AcquireError>
+    where
+        K: Borrow<Q>,
+        Q: std::hash::Hash + Eq + ToOwned<Owned = K> + ?Sized,
+    {
+        let Ask { hash, holder, ticks } = ask;
+        let pinned = epoch::pin();
+        loop {
+            let found = self.find_or_insert(hash, key, &self.ctx(self.clock.now(), &pinned))?;
+            let want = Want { holder, ticks, now: self.clock.now() };
+            match self.attempt(&found, hash, want, &pinned) {
+                Attempt::Granted(handle) => return Ok(Begun::Granted(handle)),
+                Attempt::Again => {}
+                Attempt::Refused(_) => {
+                    if let Some(ticket) = self.queue(&found, ask, signal())? {
+                        self.stats.add(Event::Wait, 1);
+                        return Ok(Begun::Queued(ticket));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Queues for a lease that was found held. `None`: it no longer is, or not there.
+    fn queue(
+        &self,
+        found: &Found<'_, K>,
+        ask: Ask,
+        signal: Signal,
+    ) -> Result<Option<Ticket>, AcquireError> {
+        let slot = found.page.slot(found.index);
+        let now = self.clock.now();
+        let wish = Wish { holder: ask.holder, ticks: ask.ticks, since: now };
+        // Not dropped under the lock, if it is not needed.
+        let mut signal = Some(signal);
+        let mut lists = self.shard(ask.hash).waits.lists.lock();
+        if lists.is_closed() {
+            return Err(AcquireError::Closed);
+        }
+        // Under the lock, nobody ends a lease whose word is marked (invariant P14).
+        let word = slot.word();
+        let held =
+            !word.is_frozen() && word.is_leased() && !self.can_take_over(found.page, word, now);
+        let marked = held && (word.is_waited() || slot.transition(word, word.waited()).is_ok());
+        let signal = signal.take_if(|_| marked);
+        Ok(signal.map(|signal| lists.push(slot.identity(), ask.hash, wish, signal)))
+    }
+
+    /// What has become of a waiter; `None` as long as it waits.
+    pub(crate) fn turn(&self, hash: Hash, ticket: Ticket) -> Option<Turn<K>> {
+        let mut lists = self.shard(hash).waits.lists.lock();
+        if let Turn::Waiting = lists.waiter(ticket).turn {
+            return None;
+        }
+        Some(lists.remove(ticket).turn)
+    }
+
+    /// As [`turn`](Self::turn), for a task, which is woken by this waker from now on.
+    pub(crate) fn poll_turn(&self, hash: Hash, ticket: Ticket, waker: &Waker) -> Option<Turn<K>> {
+        let knows_it =
+            |signal: &Option<Signal>| signal.as_ref().is_some_and(|s| s.will_wake(waker));
+        {
+            let mut lists = self.shard(hash).waits.lists.lock();
+            let waiter = lists.waiter(ticket);
+            match waiter.turn {
+                Turn::Waiting if knows_it(&waiter.signal) => return None,
+                Turn::Waiting => {}
+                _ => return Some(lists.remove(ticket).turn),
+            }
+        }
+        // A waker is the user's code: it is cloned and dropped while the lock is free.
+        let mut signal = Some(Signal::Task(waker.clone()));
+        let mut lists = self.shard(hash).waits.lists.lock();
+        let waiter = lists.waiter(ticket);
+        if let Turn::Waiting = waiter.turn {
+            mem::swap(&mut waiter.signal, &mut signal);
+            return None;
+        }
+        Some(lists.remove(ticket).turn)
+    }
+
+    /// A waiter goes: what had become of it by then.
+    pub(crate) fn leave(&self, hash: Hash, ticket: Ticket) -> Turn<K> {
+        let left = self.shard(hash).waits.lists.lock().remove(ticket);
+        // Its signal is dropped here, under no lock.
+        left.turn
+    }
+
+    /// A waiter goes, and wants nothing any more: what it was granted is passed on.
+    pub(crate) fn abandon(&self, hash: Hash, ticket: Ticket) {
+        if let Turn::Granted(handle) = self.leave(hash, ticket) {
+            // If it is over already, it was passed on.
+            let _ = self.release(&handle);
+        }
+    }
+}

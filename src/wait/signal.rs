@@ -1,0 +1,41 @@
+//! How a waiter is told that it may look again: a parked thread, or a task.
+
+use core::task::Waker;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use crate::sync::thread::Thread;
+
+/// Wakes a waiter when it is dropped, under no lock: also if what comes in between panics.
+#[must_use = "dropped under a lock, it would run code of the user's there"]
+pub(crate) struct Wake(Option<Signal>);
+
+impl Wake {
+    pub(crate) fn up(signal: impl Into<Option<Signal>>) -> Self {
+        Self(signal.into())
+    }
+}
+
+impl Drop for Wake {
+    fn drop(&mut self) {
+        self.0.take().map(Signal::wake);
+    }
+}
+
+pub(crate) enum Signal {
+    Thread(Thread),
+    Task(Waker),
+}
+
+impl Signal {
+    fn wake(self) {
+        match self {
+            Self::Thread(thread) => thread.unpark(),
+            // A waker that panics harms nobody but its own task. The panic hook has reported it.
+            Self::Task(waker) => drop(catch_unwind(AssertUnwindSafe(|| waker.wake()))),
+        }
+    }
+
+    pub(crate) fn will_wake(&self, other: &Waker) -> bool {
+        matches!(self, Self::Task(waker) if waker.will_wake(other))
+    }
+}
