@@ -10,6 +10,7 @@ mod cells;
 mod expiry;
 mod floor;
 mod growth;
+mod handover;
 mod leases;
 mod measure;
 mod memory;
@@ -42,7 +43,10 @@ const LEGEND: &str = "\
 #   passes, while a million leases are renewed and none lapses
 # grant_while_sweeping: 99th percentile, while a million leases lapse within a second
 # timers: grant, two renewals, lapse and an event, against a timer set, reset twice and fired
-# wheel: an entry filed and fired, of a million, without a table";
+# wheel: an entry filed and fired, of a million, without a table
+# handover: from a release to the return of a thread that had parked; handover_async: two tasks that pass a
+#   resource to and fro, each time; waiters_1000: each of so many, from queueing to the end of its lease
+# bytes_per_waiter: in the table's lists, and the future itself";
 
 fn main() -> Result<(), lexopt::Error> {
     let (mut pace, mut only) = (Pace::FULL, None);
@@ -75,5 +79,6 @@ fn run(mut report: Report, pace: Pace) {
     expiry::grants_while_sweeping(&mut report, pace);
     timers::timers(&mut report, pace);
     wheel::wheel(&mut report, pace);
+    handover::handover(&mut report, pace);
     report.finish();
 }

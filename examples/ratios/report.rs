@@ -76,6 +76,8 @@ impl Level {
             ("grant_while_sweeping", "grant") => Self::AtMost(2.0),
             ("listener_none", "before") => Self::AtMost(1.03),
             ("wheel", "btreemap") => Self::AtMost(0.5),
+            ("handover", _) | ("handover_async", _) => Self::AtMost(1.3),
+            ("waiters_1000", _) => Self::AtMost(1.3),
             ("allocs_per_op", _) => Self::AtMost(0.0),
             ("grant_release_key64k" | "grant_release_key64k_t2", _) => Self::AtMost(1.05),
             (keys, "best") if keys.starts_with("grant_release_key") => Self::AtMost(0.8),

@@ -405,10 +405,9 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
     fn make_room(&self, hash: Hash, ctx: &Ctx<'_, K, S>) -> bool {
         let settle = |shard: &Shard<K>, page: &Page<K>| {
             self.end_waited(shard, page, ctx);
-            // One that somebody waited for, and nobody does any more, is idle only when it was ended.
             let is_idle = |word: Word| {
-                word.state() == State::Vacant
-                    || self.can_take_over(page, word, ctx.now) && !word.is_waited()
+                let over = word.is_leased() && self.can_take_over(page, word, ctx.now);
+                word.state() == State::Vacant || over && !word.is_waited()
             };
             let idle = page.slots().iter().map(Slot::word).any(is_idle);
             if idle {
