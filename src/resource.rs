@@ -282,7 +282,7 @@ impl<K: Key, S: BuildHasher, C: Clock> Resource<K, S, C> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn acquire_async(&self, holder: HolderId, term: Duration) -> Acquire<'_, K, S, C> {
-        Acquire::new(&self.core, self.key.clone(), holder, term)
+        Acquire::new(&self.core, (self.key.clone(), self.place.hash), holder, term)
     }
 
     /// As [`LeaseTable::acquire_owned_async`](crate::LeaseTable::acquire_owned_async).
@@ -313,7 +313,7 @@ impl<K: Key, S: BuildHasher, C: Clock> Resource<K, S, C> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn acquire_owned_async(&self, holder: HolderId, term: Duration) -> AcquireOwned<K, S, C> {
-        AcquireOwned::new(&self.core, self.key.clone(), holder, term)
+        AcquireOwned::new(&self.core, (self.key.clone(), self.place.hash), holder, term)
     }
 
     /// As [`LeaseTable::waiters`](crate::LeaseTable::waiters).

@@ -305,13 +305,7 @@ where
             // After the search, by which a slot of this key that was buried was found buried.
             let waited = self.waits.has_orphans();
             let claimed = match claim.take() {
-                Some(claimed) => {
-                    page.slot(claimed.index).write_identity(identity);
-                    if waited {
-                        page.slot(claimed.index).claim_as_waited();
-                    }
-                    claimed
-                }
+                Some(claimed) => claimed.again(identity, waited),
                 None => {
                     let Some(reserved) = ctx.room.reserve() else {
                         return Attempt::No(NoSlot::Full);
@@ -360,6 +354,16 @@ impl<'g, K: 'static> Claim<'g, K> {
         // SAFETY: just claimed, and a free slot has no key.
         unsafe { page.slot(index).write_key(identity, key) };
         Some(Self { page, index, reserved })
+    }
+
+    /// The same slot and key for another try.
+    fn again(self, identity: u64, waited: bool) -> Self {
+        let slot = self.page.slot(self.index);
+        slot.write_identity(identity);
+        if waited {
+            slot.claim_as_waited();
+        }
+        self
     }
 
     fn announced(self) -> usize {

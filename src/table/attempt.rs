@@ -17,7 +17,7 @@ use crate::slot::{self, Slot};
 use crate::stats::Event;
 use crate::sync::epoch::{self, Guard};
 use crate::wait::pass_on::Ending;
-use crate::word::{Acquire, Cause, STAMP_MAX, TICK_MAX, TICK_SLACK, Word};
+use crate::word::{Acquire, Cause, STAMP_MAX, State, TICK_MAX, TICK_SLACK, Word};
 
 /// How an attempt to grant a resource ended.
 pub(crate) enum Attempt<K> {
@@ -100,16 +100,9 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
         want: Want,
         pinned: &Guard,
     ) -> Attempt<K> {
-        let &Found { page, index, word } = found;
-        let (slot, time) = (page.slot(index), page.time(want.now));
+        let &Found { page, word, .. } = found;
         if !self.can_take_over(page, word, want.now) {
-            let comes_back =
-                word.is_reclaimable(time) && slot.holder_of(word.stamp()) == Some(want.holder);
-            return if comes_back {
-                self.come_back(found, hash, want)
-            } else {
-                Attempt::Refused(word)
-            };
+            return self.come_back(found, hash, want, pinned);
         }
         let shard = self.shard(hash);
         let ending = if word.is_leased() {
@@ -139,23 +132,41 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
         }
     }
 
-    /// After the clock has jumped, its own holder may take up anew what nobody else can have yet.
-    fn come_back(&self, found: &Found<'_, K>, hash: Hash, want: Want) -> Attempt<K> {
+    /// Its own holder is granted anew what nobody else can have: in its grace, after the clock has jumped; or as
+    /// ever, if all who waited have left. The word stays marked, as somebody may come to wait meanwhile.
+    fn come_back(
+        &self,
+        found: &Found<'_, K>,
+        hash: Hash,
+        want: Want,
+        pinned: &Guard,
+    ) -> Attempt<K> {
         let &Found { page, index, word } = found;
-        let place = Place { page, slot: page.slot(index), index };
+        let slot = page.slot(index);
         let since = page.time(want.now);
-        let deadline = since + want.ticks;
-        if deadline > TICK_MAX - TICK_SLACK || word.stamp() == STAMP_MAX {
+        let deadline = since.saturating_add(want.ticks);
+        let lapsed = word.is_reclaimable(since);
+        let mine = slot.holder_of(word.stamp()) == Some(want.holder);
+        let free = || self.shard(hash).waits.len_of(slot.identity()) == 0;
+        let may = lapsed || word.state() == State::Held && free();
+        if !mine || word.stamp() == STAMP_MAX || deadline > TICK_MAX - TICK_SLACK || !may {
             return Attempt::Refused(word);
         }
+        let cause = if lapsed { Cause::Lapsed } else { Cause::Superseded };
+        let report = self.events.report(page, index, word, EndCause::of(cause), want.now, pinned);
         page.raise_top(deadline);
         let granted = word.passed_on(deadline, true);
-        if place.slot.transition(word, granted).is_err() {
+        if slot.transition(word, granted).is_err() {
             return Attempt::Again;
         }
-        self.count_grant(Some(Cause::Lapsed), true);
+        self.count_grant(Some(cause), true);
         self.see_to(page, deadline);
-        Attempt::Granted(self.handle(place, hash, Won { granted, since }, want))
+        let won = Won { granted: granted.unwaited(), since };
+        let handle = self.handle(Place { page, slot, index }, hash, won, want);
+        if let Some(ended) = report {
+            self.events.tell(ended, want.now, pinned);
+        }
+        Attempt::Granted(handle)
     }
 
     /// Whether what is in a word may be given to somebody else: it is vacant, or over, and its holder has no

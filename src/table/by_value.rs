@@ -39,7 +39,7 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
             let is_live = matches!(word.state(), State::Held | State::Closing);
             if is_live && word.stamp() == name.stamp() {
                 // No later than the deadline, though the clock may have stepped back since (invariant P10).
-                let won = Won { granted: word, since: page.time(now).min(word.tick()) };
+                let won = Won { granted: word.unwaited(), since: page.time(now).min(word.tick()) };
                 return Ok(Handle::new(At::new(page, index), name, won));
             }
         }

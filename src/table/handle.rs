@@ -79,7 +79,7 @@ impl<K> Handle<K> {
         Self {
             at: AtomicAt::new(at),
             name,
-            word: AtomicU64::new(won.granted.unwaited().bits()),
+            word: AtomicU64::new(won.granted.bits()),
             since: AtomicU64::new(won.since),
         }
     }

@@ -37,7 +37,7 @@ pub(crate) struct Core<K, S, C> {
     pub(crate) clock: C,
     pub(crate) rate: TickRate,
     pub(crate) hasher: S,
-    pub(super) limits: Limits,
+    pub(crate) limits: Limits,
     pub(super) room: Room,
     pub(crate) stats: Striped,
     pub(crate) shards: Box<[CachePadded<Shard<K>>]>,
@@ -75,7 +75,7 @@ pub(crate) struct Want {
 /// A grant that was won.
 #[derive(Clone, Copy)]
 pub(crate) struct Won {
-    /// The word that won it.
+    /// The word that won it, without the waited bit.
     pub(crate) granted: Word,
     /// The page's time at the grant.
     pub(crate) since: u64,

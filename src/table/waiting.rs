@@ -190,9 +190,9 @@ where
     ) -> Acquire<'_, K, S, C>
     where
         K: Borrow<Q>,
-        Q: ToOwned<Owned = K> + ?Sized,
+        Q: Hash + ToOwned<Owned = K> + ?Sized,
     {
-        Acquire::new(self.core(), key.to_owned(), holder, term)
+        Acquire::new(self.core(), self.hashed(key), holder, term)
     }
 
     /// As [`acquire_async`](Self::acquire_async), for a lease that may outlive this handle of the table. The
@@ -230,9 +230,16 @@ where
     ) -> AcquireOwned<K, S, C>
     where
         K: Borrow<Q>,
-        Q: ToOwned<Owned = K> + ?Sized,
+        Q: Hash + ToOwned<Owned = K> + ?Sized,
     {
-        AcquireOwned::new(self.core(), key.to_owned(), holder, term)
+        AcquireOwned::new(self.core(), self.hashed(key), holder, term)
+    }
+
+    fn hashed<Q>(&self, key: &Q) -> (K, crate::hash::Hash)
+    where
+        Q: Hash + ToOwned<Owned = K> + ?Sized,
+    {
+        (key.to_owned(), crate::hash::Hash::of(&self.core().hasher, key))
     }
 
     /// Grants several resources to `holder`, all or none of them; waits as long as others hold some. One that is

@@ -30,6 +30,9 @@ use crate::sync::thread;
 use crate::table::shared::Core;
 use crate::table::{DefaultHashBuilder, Key};
 
+/// What comes of it.
+type Leases<'t, K, S, C> = Result<Vec<Lease<'t, K, S, C>>, WaitError>;
+
 /// One of the resources.
 struct Wanted<K> {
     hash: Hash,
@@ -95,7 +98,7 @@ where
     }
 
     /// Goes on as far as possible without waiting.
-    fn advance(&mut self, who: &Who<'_>) -> Poll<Result<Vec<Lease<'t, K, S, C>>, WaitError>> {
+    fn advance(&mut self, who: &Who<'_>) -> Poll<Leases<'t, K, S, C>> {
         loop {
             if self.core.clock.now() >= self.renew_at {
                 self.renew();
@@ -214,10 +217,7 @@ where
     }
 
     /// Acquires them all, parking the thread in between.
-    pub(crate) fn wait(
-        mut self,
-        until: Option<Instant>,
-    ) -> Result<Vec<Lease<'t, K, S, C>>, WaitError> {
+    pub(crate) fn wait(mut self, until: Option<Instant>) -> Leases<'t, K, S, C> {
         self.core.term_ticks(self.term)?;
         self.core.ready_to_wait()?;
         loop {
@@ -240,7 +240,7 @@ where
     }
 
     /// The last look, which also says who holds the one that was waited for.
-    fn time_out(mut self) -> Result<Vec<Lease<'t, K, S, C>>, WaitError> {
+    fn time_out(mut self) -> Leases<'t, K, S, C> {
         let next = self.held.len();
         self.place = None;
         let key = &self.wanted[next].key;

@@ -24,21 +24,22 @@ use crate::table::{DefaultHashBuilder, Key};
 enum Stage {
     /// It has not asked yet, or is to ask anew.
     Asks,
-    Waits(Hash, Ticket),
+    Waits(Ticket),
     Done,
 }
 
 /// What a future of either kind does.
 struct Acquisition<K> {
     key: K,
+    hash: Hash,
     holder: HolderId,
     term: Duration,
     stage: Stage,
 }
 
 impl<K: Key> Acquisition<K> {
-    fn new(key: K, holder: HolderId, term: Duration) -> Self {
-        Self { key, holder, term, stage: Stage::Asks }
+    fn new(key: K, hash: Hash, holder: HolderId, term: Duration) -> Self {
+        Self { key, hash, holder, term, stage: Stage::Asks }
     }
 
     fn poll<S, C>(
@@ -54,7 +55,7 @@ impl<K: Key> Acquisition<K> {
             let begun = match self.stage {
                 Stage::Asks => self.ask(core, cx),
                 Stage::Done => panic!("polled after it was done"),
-                Stage::Waits(hash, ticket) => match core.poll_turn(hash, ticket, cx.waker()) {
+                Stage::Waits(ticket) => match core.poll_turn(self.hash, ticket, cx.waker()) {
                     None => return Poll::Pending,
                     Some(turn) => {
                         self.stage = Stage::Asks;
@@ -94,17 +95,17 @@ impl<K: Key> Acquisition<K> {
     {
         let ticks = core.term_ticks(self.term)?;
         core.ready_to_wait()?;
-        let ask = Ask { hash: Hash::of(&core.hasher, &self.key), holder: self.holder, ticks };
+        let ask = Ask { hash: self.hash, holder: self.holder, ticks };
         let begun = core.begin(ask, &self.key, || Signal::Task(cx.waker().clone()))?;
         if let Begun::Queued(ticket) = begun {
-            self.stage = Stage::Waits(ask.hash, ticket);
+            self.stage = Stage::Waits(ticket);
         }
         Ok(begun)
     }
 
     fn abandon<S: BuildHasher, C: Clock>(&mut self, core: &Core<K, S, C>) {
-        if let Stage::Waits(hash, ticket) = core::mem::replace(&mut self.stage, Stage::Done) {
-            core.abandon(hash, ticket);
+        if let Stage::Waits(ticket) = core::mem::replace(&mut self.stage, Stage::Done) {
+            core.abandon(self.hash, ticket);
         }
     }
 }
@@ -133,11 +134,11 @@ pub struct Acquire<'t, K: Key, S: BuildHasher = DefaultHashBuilder, C: Clock = Q
 impl<'t, K: Key, S: BuildHasher, C: Clock> Acquire<'t, K, S, C> {
     pub(crate) fn new(
         core: &'t Arc<Core<K, S, C>>,
-        key: K,
+        (key, hash): (K, Hash),
         holder: HolderId,
         term: Duration,
     ) -> Self {
-        Self { core, acquisition: Acquisition::new(key, holder, term) }
+        Self { core, acquisition: Acquisition::new(key, hash, holder, term) }
     }
 }
 
@@ -177,8 +178,14 @@ pub struct AcquireOwned<K: Key, S: BuildHasher = DefaultHashBuilder, C: Clock = 
 }
 
 impl<K: Key, S: BuildHasher, C: Clock> AcquireOwned<K, S, C> {
-    pub(crate) fn new(core: &Arc<Core<K, S, C>>, key: K, holder: HolderId, term: Duration) -> Self {
-        Self { core: Arc::downgrade(core), acquisition: Acquisition::new(key, holder, term) }
+    pub(crate) fn new(
+        core: &Arc<Core<K, S, C>>,
+        (key, hash): (K, Hash),
+        holder: HolderId,
+        term: Duration,
+    ) -> Self {
+        let acquisition = Acquisition::new(key, hash, holder, term);
+        Self { core: Arc::downgrade(core), acquisition }
     }
 }
 
@@ -215,7 +222,7 @@ impl<K: Key + fmt::Debug> fmt::Debug for Acquisition<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let stage = match self.stage {
             Stage::Asks => "not asked",
-            Stage::Waits(..) => "waiting",
+            Stage::Waits(_) => "waiting",
             Stage::Done => "done",
         };
         let Self { key, holder, term, .. } = self;

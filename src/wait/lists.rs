@@ -67,6 +67,13 @@ struct Queue {
     len: usize,
 }
 
+/// Who waits for the resource in a slot.
+pub(crate) struct QueueView {
+    pub(crate) hash: Hash,
+    pub(crate) identity: u64,
+    pub(crate) wishes: Vec<(Ticket, Wish)>,
+}
+
 /// A queue whose resource lost its slot, as that can be granted no more, and has yet to get another.
 struct Orphan<K> {
     queue: usize,
@@ -293,11 +300,15 @@ impl<K> Lists<K> {
         walk.collect()
     }
 
-    /// The queues that have a slot: its hash, its identity, and who waits.
-    pub(crate) fn queues(&self) -> Vec<(Hash, u64, Vec<(Ticket, Wish)>)> {
+    /// The queues that have a slot.
+    pub(crate) fn queues(&self) -> Vec<QueueView> {
         let queues = self.queues.iter().map(|(_, queue)| queue);
         let placed = queues.filter(|queue| queue.identity != 0);
-        placed.map(|queue| (queue.hash, queue.identity, self.wishes_in(queue))).collect()
+        let view = |queue: &Queue| {
+            let Queue { hash, identity, .. } = *queue;
+            QueueView { hash, identity, wishes: self.wishes_in(queue) }
+        };
+        placed.map(view).collect()
     }
 
     /// How much memory the lists take.

@@ -166,7 +166,7 @@ impl<K: Key> Shard<K> {
         if slot.transition(word, granted).is_err() {
             return Done::Moved;
         }
-        let won = Won { granted, since: time };
+        let won = Won { granted: granted.unwaited(), since: time };
         self.grant_first(&mut lists, found, first, won, ctx)
     }
 

@@ -46,15 +46,21 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
         Q: std::hash::Hash + Eq + ToOwned<Owned = K> + ?Sized,
     {
         let Ask { hash, holder, ticks } = ask;
+        let shard = self.shard(hash);
         let pinned = epoch::pin();
         loop {
-            let found = self.find_or_insert(hash, key, &self.ctx(self.clock.now(), &pinned))?;
+            let page = shard.page(hash, &self.limits, &pinned);
+            let found = match page.search(hash, key, &pinned) {
+                Some((index, word)) if !word.is_frozen() => Found { page, index, word },
+                _ => self.find_or_insert(hash, key, &self.ctx(self.clock.now(), &pinned))?,
+            };
+            // The term counts from the grant, not from before keys were compared or a page replaced.
             let want = Want { holder, ticks, now: self.clock.now() };
             match self.attempt(&found, hash, want, &pinned) {
                 Attempt::Granted(handle) => return Ok(Begun::Granted(handle)),
                 Attempt::Again => {}
                 Attempt::Refused(_) => {
-                    if let Some(ticket) = self.queue(&found, ask, signal())? {
+                    if let Some(ticket) = self.queue(&found, ask, want.now, signal())? {
                         self.stats.add(Event::Wait, 1);
                         return Ok(Begun::Queued(ticket));
                     }
@@ -68,10 +74,10 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
         &self,
         found: &Found<'_, K>,
         ask: Ask,
+        now: u64,
         signal: Signal,
     ) -> Result<Option<Ticket>, AcquireError> {
         let slot = found.page.slot(found.index);
-        let now = self.clock.now();
         let wish = Wish { holder: ask.holder, ticks: ask.ticks, since: now };
         // Not dropped under the lock, if it is not needed.
         let mut signal = Some(signal);

@@ -6,7 +6,7 @@ use core::hash::BuildHasher;
 use core::time::Duration;
 use std::collections::{HashMap, HashSet, VecDeque};
 
-use super::lists::{Ticket, Wish};
+use super::lists::{QueueView, Ticket, Wish};
 use crate::clock::Clock;
 use crate::hash::Hash;
 use crate::id::{HolderId, Token};
@@ -134,19 +134,20 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
         let pinned = epoch::pin();
         let now = self.clock.now();
         let ctx = self.ctx(now, &pinned);
-        let seen = queues.into_iter().filter_map(|(hash, identity, tickets)| {
-            let found = shard.find_identity(hash, identity, &ctx)?;
-            let slot = found.page.slot(found.index);
-            let stamp = found.word.stamp();
-            let waiting = Waiting {
-                // SAFETY: it was found published, under the pin.
-                key: unsafe { slot.with_key(K::clone) },
-                holder: slot.holder_of(stamp),
-                token: slot::token(identity, stamp),
-                waiters: tickets.iter().map(|(_, wish)| self.waiter(*wish, now)).collect(),
-            };
-            Some(Seen { waiting, tickets })
-        });
+        let seen =
+            queues.into_iter().filter_map(|QueueView { hash, identity, wishes: tickets }| {
+                let found = shard.find_identity(hash, identity, &ctx)?;
+                let slot = found.page.slot(found.index);
+                let stamp = found.word.stamp();
+                let waiting = Waiting {
+                    // SAFETY: it was found published, under the pin.
+                    key: unsafe { slot.with_key(K::clone) },
+                    holder: slot.holder_of(stamp),
+                    token: slot::token(identity, stamp),
+                    waiters: tickets.iter().map(|(_, wish)| self.waiter(*wish, now)).collect(),
+                };
+                Some(Seen { waiting, tickets })
+            });
         seen.collect()
     }
 

@@ -17,7 +17,9 @@ impl Wake {
 
 impl Drop for Wake {
     fn drop(&mut self) {
-        self.0.take().map(Signal::wake);
+        if let Some(signal) = self.0.take() {
+            signal.wake();
+        }
     }
 }
 
