@@ -11,3 +11,5 @@ mod reuse;
 mod support;
 mod sweeper;
 mod sweeps;
+mod waiters;
+mod waiting;
