@@ -94,7 +94,11 @@ impl<K: Key> Shard<K> {
         ctx: &Ctx<'_, K, S>,
     ) -> Result<Passed<K>, Moved> {
         let &Found { page, index, word } = found;
-        debug_assert!(word.is_waited() && !word.is_frozen());
+        debug_assert!(word.is_waited());
+        if word.is_frozen() {
+            // A slot that was just made may have been frozen since.
+            return Err(Moved);
+        }
         let slot = page.slot(index);
         // Before the lock and the exchange: a key's code may panic, or use the table.
         let cause = ending.cause().map(EndCause::of);
