@@ -81,6 +81,47 @@ pub(crate) mod thread {
     }
 }
 
+/// What time-outs go by.
+#[cfg(not(leasehold_loom))]
+pub(crate) mod time {
+    use std::time::Instant;
+
+    #[inline]
+    pub(crate) fn now() -> Instant {
+        Instant::now()
+    }
+
+    /// Parks the thread until then at the latest; wakes early for any reason.
+    pub(crate) fn park_until(until: Instant) {
+        std::thread::park_timeout(until.saturating_duration_since(now()));
+    }
+}
+/// A model has no time, but its time-outs end: a thread's own time stands still until it sleeps for one, and
+/// is at the end of that at once.
+#[cfg(leasehold_loom)]
+pub(crate) mod time {
+    use core::cell::Cell;
+    use core::time::Duration;
+    use std::time::Instant;
+
+    static BEGIN: super::std_once::OnceLock<Instant> = super::std_once::OnceLock::new();
+    loom::thread_local! {
+        static SLEPT: Cell<Duration> = Cell::new(Duration::ZERO);
+    }
+
+    fn begin() -> Instant {
+        *BEGIN.get_or_init(Instant::now)
+    }
+
+    pub(crate) fn now() -> Instant {
+        begin() + SLEPT.with(Cell::get)
+    }
+
+    pub(crate) fn park_until(until: Instant) {
+        SLEPT.with(|slept| slept.set(until.saturating_duration_since(begin())));
+    }
+}
+
 #[cfg(not(leasehold_loom))]
 pub(crate) use cell::UnsafeCell;
 #[cfg(leasehold_loom)]

@@ -26,7 +26,7 @@ use crate::hash::Hash;
 use crate::id::HolderId;
 use crate::lease::Lease;
 use crate::sync::std_arc::Arc;
-use crate::sync::thread;
+use crate::sync::{thread, time};
 use crate::table::shared::Core;
 use crate::table::{DefaultHashBuilder, Key};
 
@@ -232,7 +232,7 @@ where
                 u64::MAX => None,
                 tick => {
                     let nap = self.core.rate.duration_ceil(tick.saturating_sub(now));
-                    Instant::now().checked_add(nap)
+                    time::now().checked_add(nap)
                 }
             };
             park(until.into_iter().chain(nap).min());

@@ -14,7 +14,7 @@ use crate::error::AcquireError;
 use crate::hash::Hash;
 use crate::id::HolderId;
 use crate::sync::std_arc::Arc;
-use crate::sync::thread;
+use crate::sync::{thread, time};
 use crate::table::Key;
 use crate::table::handle::Handle;
 use crate::table::shared::Core;
@@ -23,17 +23,17 @@ use crate::table::shared::Core;
 pub(super) fn park(until: Option<Instant>) {
     match until {
         None => thread::park(),
-        Some(until) => thread::park_timeout(until.saturating_duration_since(Instant::now())),
+        Some(until) => time::park_until(until),
     }
 }
 
 pub(super) fn is_past(until: Option<Instant>) -> bool {
-    until.is_some_and(|until| until <= Instant::now())
+    until.is_some_and(|until| until <= time::now())
 }
 
 /// When a time-out that starts now ends; never, if that is beyond what can be told.
 pub(crate) fn after(timeout: Duration) -> Option<Instant> {
-    Instant::now().checked_add(timeout)
+    time::now().checked_add(timeout)
 }
 
 /// A place in a queue. Dropped, it is given up.
