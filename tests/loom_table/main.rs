@@ -5,7 +5,9 @@
 //! is about were reached. Run with `RUSTFLAGS="--cfg leasehold_loom"`, in release.
 #![cfg(leasehold_loom)]
 
+mod hand_overs;
 mod leases;
+mod orphans;
 mod pages;
 mod reuse;
 mod support;

@@ -16,13 +16,25 @@ pub(crate) type Owned = OwnedLease<u64, Identity, ManualClock>;
 
 /// A table that nobody sweeps but the model, and that leaves nothing behind for being idle.
 pub(crate) fn patient(clock: &ManualClock) -> Table {
-    let builder = LeaseTable::builder().shards(1).retention(TERM * 1000).sweep_by_hand();
+    patient_for(TERM * 1000, clock)
+}
+
+/// A table that nobody sweeps but the model.
+pub(crate) fn patient_for(retention: Duration, clock: &ManualClock) -> Table {
+    let builder = LeaseTable::builder().shards(1).retention(retention).sweep_by_hand();
     builder.hasher(Identity).clock(clock.clone()).build().unwrap()
 }
 
 /// A lease on 1 of the first holder. Its slot can be granted once more after it.
 pub(crate) fn held(table: &Table) -> Owned {
     table.try_acquire_owned(&1, holder(1), TERM).unwrap()
+}
+
+/// The same, but its slot can be granted no more: whoever ends the lease has to find another one for those
+/// who wait.
+pub(crate) fn held_last(table: &Table) -> Owned {
+    held(table).release().unwrap();
+    held(table)
 }
 
 /// Counts how often it is woken.
