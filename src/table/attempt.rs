@@ -110,11 +110,20 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
         } else {
             Ending::Vacancy(shard.orphan_for(found, hash))
         };
-        if let Ok(passed) = shard.pass_on(found, ending, &self.ctx(want.now, pinned)) {
-            self.stats.add(Event::Lapse, u64::from(word.is_leased()));
-            passed.tell(&self.events, want.now, pinned);
-        }
+        self.pass_on(found, hash, ending, want.now, pinned);
         Attempt::Again
+    }
+
+    /// Ends what is in a waited word, in favour of those who wait.
+    fn pass_on(&self, found: &Found<'_, K>, hash: Hash, ending: Ending, now: u64, pinned: &Guard) {
+        if let Ok(passed) = self.shard(hash).pass_on(found, ending, &self.ctx(now, pinned)) {
+            match ending {
+                Ending::Lease(Cause::Superseded) => self.stats.add(Event::Superseded, 1),
+                Ending::Lease(_) => self.stats.add(Event::Lapse, 1),
+                Ending::Vacancy(_) => {}
+            }
+            passed.tell(&self.events, now, pinned);
+        }
     }
 
     /// Ends what lapsed in a page and is waited for, or was: that does not end by being left behind.
@@ -149,10 +158,19 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
         let mine = slot.holder_of(word.stamp()) == Some(want.holder);
         let free = || self.shard(hash).waits.len_of(slot.identity()) == 0;
         let may = lapsed || word.state() == State::Held && free();
-        if !mine || word.stamp() == STAMP_MAX || deadline > TICK_MAX - TICK_SLACK || !may {
+        if !mine || !may {
             return Attempt::Refused(word);
         }
         let cause = if lapsed { Cause::Lapsed } else { Cause::Superseded };
+        if deadline > TICK_MAX - TICK_SLACK {
+            self.shard(hash).settle(page, &self.ctx(want.now, pinned), false);
+            return Attempt::Again;
+        }
+        if word.stamp() == STAMP_MAX {
+            // As without waiters: it gives up what it has, and goes on in another slot.
+            self.pass_on(found, hash, Ending::Lease(cause), want.now, pinned);
+            return Attempt::Again;
+        }
         let report = self.events.report(page, index, word, EndCause::of(cause), want.now, pinned);
         page.raise_top(deadline);
         let granted = word.passed_on(deadline, true);
