@@ -141,18 +141,25 @@ impl Driver {
         let is_driven = AtomicBool::new(sweeper.is_none());
         Self { sweeper, started: Mutex::new(false), is_driven }
     }
+
+    /// Whether the thread was started, or there is to be none.
+    #[inline]
+    pub(crate) fn is_driven(&self) -> bool {
+        // Relaxed: the lock orders who starts it, and a thread's start what it sees.
+        self.is_driven.load(Ordering::Relaxed)
+    }
 }
 
 impl<K: Key, S: BuildHasher + Send + Sync + 'static, C: Clock> Core<K, S, C> {
     /// Sees to it that lapses happen, unless the caller sweeps.
     pub(crate) fn ensure_sweeper(self: &Arc<Self>) -> io::Result<()> {
         let Driver { sweeper, started, is_driven } = &self.driver;
-        // Relaxed, both: the lock orders who starts it, and a thread's start what it sees.
-        if let (Some(sweeper), false) = (sweeper, is_driven.load(Ordering::Relaxed)) {
+        if let Some(sweeper) = sweeper {
             let mut started = started.lock();
             if !*started {
                 sweeper.clone().start(self)?;
                 *started = true;
+                // Relaxed: as in `is_driven`.
                 is_driven.store(true, Ordering::Relaxed);
             }
         }

@@ -80,7 +80,13 @@ where
     C: Clock,
 {
     /// Sees to it that lapses happen, before somebody waits for one.
+    #[inline]
     pub(super) fn ready_to_wait(self: &Arc<Self>) -> Result<(), AcquireError> {
+        if self.driver.is_driven() { Ok(()) } else { self.get_ready_to_wait() }
+    }
+
+    #[cold]
+    fn get_ready_to_wait(self: &Arc<Self>) -> Result<(), AcquireError> {
         let ready = self.ensure_sweeper();
         ready.map_err(|error| AcquireError::SweeperThread { kind: error.kind() })
     }

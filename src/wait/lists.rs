@@ -84,6 +84,9 @@ pub(crate) struct Lists<K> {
     waiters: Slab<Waiter<K>>,
     queues: Slab<Queue>,
     by_identity: HashMap<u64, usize, FixedState>,
+    /// The identity and the queue that were asked for last: a resource that goes to and fro is found without the
+    /// map, and keeps its queue when that is empty for a moment. No identity is 0.
+    recent: (u64, usize),
     orphans: Vec<Orphan<K>>,
     serials: u64,
     closed: bool,
@@ -95,6 +98,7 @@ impl<K> Default for Lists<K> {
             waiters: Slab::new(),
             queues: Slab::new(),
             by_identity: HashMap::default(),
+            recent: (0, 0),
             orphans: Vec::new(),
             serials: 0,
             closed: false,
@@ -141,22 +145,42 @@ impl<K> Lists<K> {
     }
 
     fn queue_for(&mut self, identity: u64, hash: Hash) -> usize {
-        let Self { queues, by_identity, serials, .. } = self;
-        *by_identity.entry(identity).or_insert_with(|| {
-            *serials += 1;
-            let serial = Serial(*serials);
-            queues.insert(Queue { serial, hash, identity, first: 0, last: 0, len: 0 })
-        })
+        let queue = self.find(identity).unwrap_or_else(|| {
+            self.serials += 1;
+            let serial = Serial(self.serials);
+            let queue = Queue { serial, hash, identity, first: 0, last: 0, len: 0 };
+            let queue = self.queues.insert(queue);
+            self.by_identity.insert(identity, queue);
+            queue
+        });
+        let (before, other) = core::mem::replace(&mut self.recent, (identity, queue));
+        if before != identity && before != 0 && self.queues[other].len == 0 {
+            self.forget(other);
+        }
+        queue
+    }
+
+    /// The queue of a slot, which may be empty.
+    fn find(&self, identity: u64) -> Option<usize> {
+        if self.recent.0 == identity {
+            return Some(self.recent.1);
+        }
+        self.by_identity.get(&identity).copied()
+    }
+
+    fn forget(&mut self, queue: usize) {
+        let identity = self.queues.remove(queue).identity;
+        self.by_identity.remove(&identity);
     }
 
     /// How many wait for the resource in a slot.
     pub(crate) fn len_of(&self, identity: u64) -> usize {
-        self.by_identity.get(&identity).map_or(0, |&queue| self.queues[queue].len)
+        self.find(identity).map_or(0, |queue| self.queues[queue].len)
     }
 
     /// The first of those who wait for the resource in a slot; or, if it has no queue, in that orphan.
     pub(crate) fn first(&self, identity: u64, orphan: Option<Serial>) -> Option<First> {
-        let own = self.by_identity.get(&identity).copied();
+        let own = self.find(identity).filter(|&queue| self.queues[queue].len > 0);
         let index = own.or_else(|| self.orphans[self.find_orphan(orphan?)?].queue.into())?;
         let queue = &self.queues[index];
         // An orphan may be empty.
@@ -188,9 +212,9 @@ impl<K> Lists<K> {
             Some(behind) => self.waiters[behind].before = before,
             None => queue.last = before.unwrap_or(0),
         }
-        if queue.len == 0 && queue.identity != 0 {
-            self.by_identity.remove(&queue.identity);
-            self.queues.remove(of);
+        let Queue { identity, len, .. } = *queue;
+        if len == 0 && identity != 0 && identity != self.recent.0 {
+            self.forget(of);
         }
     }
 
@@ -218,6 +242,9 @@ impl<K> Lists<K> {
     pub(crate) fn orphan(&mut self, first: First, key: Arc<K>) -> Serial {
         let queue = &mut self.queues[first.queue];
         self.by_identity.remove(&queue.identity);
+        if self.recent.0 == queue.identity {
+            self.recent = (0, 0);
+        }
         queue.identity = 0;
         let serial = queue.serial;
         self.orphans.push(Orphan { queue: first.queue, key });
@@ -244,7 +271,10 @@ impl<K> Lists<K> {
         let at = self.orphans.iter().position(|orphan| orphan.queue == first.queue)?;
         let Orphan { queue, key } = self.orphans.swap_remove(at);
         self.queues[queue].identity = identity;
-        self.by_identity.insert(identity, queue);
+        if let Some(empty) = self.by_identity.insert(identity, queue) {
+            self.queues.remove(empty);
+            self.recent = (identity, queue);
+        }
         Some(key)
     }
 
@@ -279,6 +309,7 @@ impl<K> Lists<K> {
         let signals = queues.into_iter().flat_map(away).collect();
         self.queues.clear();
         self.by_identity.clear();
+        self.recent = (0, 0);
         (signals, self.orphans.drain(..).map(|orphan| orphan.key).collect())
     }
 
@@ -286,7 +317,7 @@ impl<K> Lists<K> {
 
     /// Those who wait for the resource in a slot, in order.
     pub(crate) fn wishes(&self, identity: u64) -> Vec<(Ticket, Wish)> {
-        let queue = self.by_identity.get(&identity).map(|&queue| &self.queues[queue]);
+        let queue = self.find(identity).map(|queue| &self.queues[queue]);
         queue.map_or_else(Vec::new, |queue| self.wishes_in(queue))
     }
 
@@ -303,7 +334,7 @@ impl<K> Lists<K> {
     /// The queues that have a slot.
     pub(crate) fn queues(&self) -> Vec<QueueView> {
         let queues = self.queues.iter().map(|(_, queue)| queue);
-        let placed = queues.filter(|queue| queue.identity != 0);
+        let placed = queues.filter(|queue| queue.identity != 0 && queue.len > 0);
         let view = |queue: &Queue| {
             let Queue { hash, identity, .. } = *queue;
             QueueView { hash, identity, wishes: self.wishes_in(queue) }

@@ -13,7 +13,7 @@ use crate::hash::Hash;
 use crate::id::HolderId;
 use crate::shard::Found;
 use crate::stats::Event;
-use crate::sync::epoch;
+use crate::sync::epoch::{self, Guard};
 use crate::table::Key;
 use crate::table::attempt::Attempt;
 use crate::table::handle::Handle;
@@ -56,7 +56,7 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
             };
             // The term counts from the grant, not from before keys were compared or a page replaced.
             let want = Want { holder, ticks, now: self.clock.now() };
-            match self.attempt(&found, hash, want, &pinned) {
+            match self.attempt_to_begin(&found, hash, want, &pinned) {
                 Attempt::Granted(handle) => return Ok(Begun::Granted(handle)),
                 Attempt::Again => {}
                 Attempt::Refused(_) => {
@@ -67,6 +67,23 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
                 }
             }
         }
+    }
+
+    /// As [`attempt`](Self::attempt), without a second look at a lease that somebody else holds.
+    fn attempt_to_begin(
+        &self,
+        found: &Found<'_, K>,
+        hash: Hash,
+        want: Want,
+        pinned: &Guard,
+    ) -> Attempt<K> {
+        let &Found { page, index, word } = found;
+        let held = word.is_leased() && !word.is_reclaimable(page.time(want.now));
+        let by = page.slot(index).holder_of(word.stamp());
+        if held && by.is_some_and(|holder| holder != want.holder) {
+            return Attempt::Refused(word);
+        }
+        self.attempt(found, hash, want, pinned)
     }
 
     /// Queues for a lease that was found held. `None`: it no longer is, or not there.
