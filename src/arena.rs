@@ -85,7 +85,7 @@ impl<K> Chunk<K> {
         // For what lies behind the pages: see `granted`.
         first.expose_provenance();
         // Loom's atomics are more than their values.
-        #[cfg(leasehold_loom)]
+        #[cfg(any(leasehold_loom, leasehold_shuttle))]
         for page in Self::run(first, pages, stride) {
             // SAFETY: just allocated, with room and alignment for that many pages.
             unsafe { page.write(Page::new()) };

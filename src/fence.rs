@@ -53,14 +53,14 @@ impl Fence {
     /// static DISK: Fence = Fence::new();
     /// assert_eq!(DISK.highest(), None);
     /// ```
-    #[cfg(not(leasehold_loom))]
+    #[cfg(not(any(leasehold_loom, leasehold_shuttle)))]
     #[must_use]
     pub const fn new() -> Self {
         Self { highest: AtomicU64::new(0) }
     }
 
     /// A fence that has admitted nothing.
-    #[cfg(leasehold_loom)]
+    #[cfg(any(leasehold_loom, leasehold_shuttle))]
     #[must_use]
     pub fn new() -> Self {
         Self { highest: AtomicU64::new(0) }
@@ -326,5 +326,5 @@ impl fmt::Display for StaleToken {
 
 impl core::error::Error for StaleToken {}
 
-#[cfg(all(test, not(leasehold_loom)))]
+#[cfg(all(test, not(any(leasehold_loom, leasehold_shuttle))))]
 mod tests;

@@ -273,7 +273,7 @@ impl fmt::Debug for TableId {
     }
 }
 
-#[cfg(all(test, not(leasehold_loom)))]
+#[cfg(all(test, not(any(leasehold_loom, leasehold_shuttle))))]
 mod tests {
     use super::*;
 

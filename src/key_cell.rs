@@ -12,15 +12,15 @@ use crate::sync::UnsafeCell;
 use crate::sync::atomic::{AtomicU64, Ordering};
 
 #[repr(transparent)]
-#[cfg(not(leasehold_loom))]
+#[cfg(not(any(leasehold_loom, leasehold_shuttle)))]
 pub(crate) struct KeyCell<K>(UnsafeCell<MaybeUninit<K>>);
 
 /// Loom's atomics are not made of plain memory: the integer is kept beside the cell.
-#[cfg(leasehold_loom)]
+#[cfg(any(leasehold_loom, leasehold_shuttle))]
 pub(crate) struct KeyCell<K>(UnsafeCell<MaybeUninit<K>>, AtomicU64);
 
 impl<K> KeyCell<K> {
-    #[cfg(leasehold_loom)]
+    #[cfg(any(leasehold_loom, leasehold_shuttle))]
     pub(crate) fn new() -> Self {
         Self(UnsafeCell::new(MaybeUninit::uninit()), AtomicU64::new(0))
     }
@@ -36,7 +36,7 @@ impl<K> KeyCell<K> {
             // Release: whoever peeks at it, after a word of the page's last life, does not find that
             // word again at its second look (invariant P4).
             self.with_integer(|integer| integer.store(bits, Ordering::Release));
-            if !cfg!(leasehold_loom) {
+            if !cfg!(any(leasehold_loom, leasehold_shuttle)) {
                 return;
             }
         }
@@ -83,7 +83,7 @@ impl<K> KeyCell<K> {
         unsafe { core::mem::transmute_copy::<u64, K>(&bits) }
     }
 
-    #[cfg(not(leasehold_loom))]
+    #[cfg(not(any(leasehold_loom, leasehold_shuttle)))]
     #[inline(always)]
     fn with_integer<R>(&self, f: impl FnOnce(&AtomicU64) -> R) -> R {
         // SAFETY: only for a `K` that has the size and alignment of a `u64`; all accesses that may
@@ -91,7 +91,7 @@ impl<K> KeyCell<K> {
         self.0.with_mut(|cell| f(unsafe { AtomicU64::from_ptr(cell.cast()) }))
     }
 
-    #[cfg(leasehold_loom)]
+    #[cfg(any(leasehold_loom, leasehold_shuttle))]
     fn with_integer<R>(&self, f: impl FnOnce(&AtomicU64) -> R) -> R {
         f(&self.1)
     }

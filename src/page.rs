@@ -20,7 +20,7 @@ use crate::word::{TICK_MAX, Word};
 
 /// Slots of a page: with a `u64` key and the header they fill 2 KiB. Tiny in models and in the stress
 /// build, so that pages are replaced all the time.
-pub(crate) const SLOTS: usize = if cfg!(leasehold_loom) {
+pub(crate) const SLOTS: usize = if cfg!(any(leasehold_loom, leasehold_shuttle)) {
     2
 } else if cfg!(leasehold_tiny) {
     6
@@ -64,7 +64,7 @@ pub(crate) struct Successors<K> {
 
 impl<K> Page<K> {
     /// A page of no life yet: all zero.
-    #[cfg(leasehold_loom)]
+    #[cfg(any(leasehold_loom, leasehold_shuttle))]
     pub(crate) fn new() -> Self {
         Self {
             insert: AtomicU64::new(0),

@@ -51,7 +51,7 @@ impl Place {
     }
 }
 
-#[cfg(all(test, not(leasehold_loom)))]
+#[cfg(all(test, not(any(leasehold_loom, leasehold_shuttle))))]
 mod tests {
     use super::*;
 

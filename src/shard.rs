@@ -170,7 +170,7 @@ impl<K> Shard<K> {
         (next <= INCARNATION_MAX).then_some(next)
     }
 
-    #[cfg(all(test, not(leasehold_loom)))]
+    #[cfg(all(test, not(any(leasehold_loom, leasehold_shuttle))))]
     pub(crate) fn set_incarnations(&self, last: u64) {
         // Relaxed: the test has only one thread.
         self.incarnations.store(last, Ordering::Relaxed);

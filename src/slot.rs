@@ -19,7 +19,7 @@ pub(crate) struct Slot<K> {
 
 impl<K> Slot<K> {
     /// A slot of a page's first life: all zero.
-    #[cfg(leasehold_loom)]
+    #[cfg(any(leasehold_loom, leasehold_shuttle))]
     pub(crate) fn new() -> Self {
         Self {
             word: AtomicU64::new(Word::never(0).bits()),

@@ -1,5 +1,7 @@
 //! Everything that synchronises comes through here, so that a build with `--cfg leasehold_loom` runs
-//! the same code under [loom](https://docs.rs/loom)'s scheduler and memory model.
+//! the same code under [loom](https://docs.rs/loom)'s scheduler and memory model, and one with
+//! `--cfg leasehold_shuttle` under the random schedulers of [shuttle](https://docs.rs/shuttle), for more
+//! threads and longer runs, but with sequential consistency only.
 
 #[cfg(not(target_has_atomic = "64"))]
 compile_error!(
@@ -7,13 +9,19 @@ compile_error!(
      emulated it with locks could not keep its promises. This target has no 64-bit atomics."
 );
 
-#[cfg(not(leasehold_loom))]
+/// What runs the threads of a model.
+#[cfg(leasehold_loom)]
+pub(crate) use loom as model;
+#[cfg(leasehold_shuttle)]
+pub(crate) use shuttle as model;
+
+#[cfg(not(any(leasehold_loom, leasehold_shuttle)))]
 pub(crate) mod atomic {
     pub(crate) use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 }
-#[cfg(leasehold_loom)]
+#[cfg(any(leasehold_loom, leasehold_shuttle))]
 pub(crate) mod atomic {
-    pub(crate) use loom::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+    pub(crate) use super::model::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 }
 
 /// Atomics that loom need not see: counters that no decision rests on, and the clocks.
@@ -29,17 +37,17 @@ pub(crate) mod std_once {
 pub(crate) use parking_lot::{Mutex, RwLock};
 
 /// A mutex under which atomics are used, so that models must see it.
-#[cfg(not(leasehold_loom))]
+#[cfg(not(any(leasehold_loom, leasehold_shuttle)))]
 pub(crate) use parking_lot::Mutex as Lock;
-#[cfg(leasehold_loom)]
-pub(crate) struct Lock<T>(loom::sync::Mutex<T>);
-#[cfg(leasehold_loom)]
+#[cfg(any(leasehold_loom, leasehold_shuttle))]
+pub(crate) struct Lock<T>(model::sync::Mutex<T>);
+#[cfg(any(leasehold_loom, leasehold_shuttle))]
 impl<T> Lock<T> {
     pub(crate) fn new(value: T) -> Self {
-        Self(loom::sync::Mutex::new(value))
+        Self(model::sync::Mutex::new(value))
     }
 
-    pub(crate) fn lock(&self) -> loom::sync::MutexGuard<'_, T> {
+    pub(crate) fn lock(&self) -> model::sync::MutexGuard<'_, T> {
         self.0.lock().expect("a model that panics is over")
     }
 
@@ -57,7 +65,7 @@ pub(crate) fn seq_cst() {
     loom::sync::atomic::fence(atomic::Ordering::SeqCst);
 }
 
-#[cfg(not(leasehold_loom))]
+#[cfg(not(any(leasehold_loom, leasehold_shuttle)))]
 pub(crate) mod thread {
     pub(crate) use std::thread::{Thread, current, park, park_timeout};
 
@@ -66,9 +74,9 @@ pub(crate) mod thread {
         std::thread::Builder::new().name(name.into()).spawn(run).map(drop)
     }
 }
-#[cfg(leasehold_loom)]
+#[cfg(any(leasehold_loom, leasehold_shuttle))]
 pub(crate) mod thread {
-    pub(crate) use loom::thread::{Thread, current, park};
+    pub(crate) use super::model::thread::{Thread, current, park};
 
     /// A model has no time: whoever sleeps is woken, or never.
     pub(crate) fn park_timeout(_: core::time::Duration) {
@@ -76,13 +84,13 @@ pub(crate) mod thread {
     }
 
     pub(crate) fn spawn(_: &str, run: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
-        loom::thread::spawn(run);
+        super::model::thread::spawn(run);
         Ok(())
     }
 }
 
 /// What time-outs go by.
-#[cfg(not(leasehold_loom))]
+#[cfg(not(any(leasehold_loom, leasehold_shuttle)))]
 pub(crate) mod time {
     use std::time::Instant;
 
@@ -98,14 +106,14 @@ pub(crate) mod time {
 }
 /// A model has no time, but its time-outs end: a thread's own time stands still until it sleeps for one, and
 /// is at the end of that at once.
-#[cfg(leasehold_loom)]
+#[cfg(any(leasehold_loom, leasehold_shuttle))]
 pub(crate) mod time {
     use core::cell::Cell;
     use core::time::Duration;
     use std::time::Instant;
 
     static BEGIN: super::std_once::OnceLock<Instant> = super::std_once::OnceLock::new();
-    loom::thread_local! {
+    super::model::thread_local! {
         static SLEPT: Cell<Duration> = Cell::new(Duration::ZERO);
     }
 
@@ -118,6 +126,8 @@ pub(crate) mod time {
     }
 
     pub(crate) fn park_until(until: Instant) {
+        #[cfg(leasehold_shuttle)]
+        super::model::thread::yield_now();
         SLEPT.with(|slept| slept.set(until.saturating_duration_since(begin())));
     }
 }
@@ -127,7 +137,7 @@ pub(crate) use cell::UnsafeCell;
 #[cfg(leasehold_loom)]
 pub(crate) use loom::cell::UnsafeCell;
 
-#[cfg(not(leasehold_loom))]
+#[cfg(not(any(leasehold_loom, leasehold_shuttle)))]
 pub(crate) mod epoch {
     //! Grace periods, from `crossbeam-epoch`'s default collector.
     pub(crate) use crossbeam_epoch::{Guard, pin};
@@ -142,7 +152,7 @@ pub(crate) mod epoch {
         unsafe { guard.defer_unchecked(f) }
     }
 }
-#[cfg(leasehold_loom)]
+#[cfg(any(leasehold_loom, leasehold_shuttle))]
 pub(crate) mod epoch;
 
 #[cfg(not(leasehold_loom))]
@@ -152,6 +162,11 @@ mod cell {
     pub(crate) struct UnsafeCell<T>(core::cell::UnsafeCell<T>);
 
     impl<T> UnsafeCell<T> {
+        #[cfg(leasehold_shuttle)]
+        pub(crate) fn new(value: T) -> Self {
+            Self(core::cell::UnsafeCell::new(value))
+        }
+
         #[inline(always)]
         pub(crate) fn with<R>(&self, f: impl FnOnce(*const T) -> R) -> R {
             f(self.0.get())

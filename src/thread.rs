@@ -5,23 +5,23 @@ use crate::sync::std_atomic::{AtomicU64, Ordering};
 /// How many numbers there are. Threads beyond, and those whose locals are gone, have none.
 pub(crate) const NUMBERS: usize = 64 * WORDS;
 /// The number of a thread without one.
-#[cfg(not(leasehold_loom))]
+#[cfg(not(any(leasehold_loom, leasehold_shuttle)))]
 const NONE: usize = usize::MAX;
 /// The number of a thread that has yet to ask.
-#[cfg(not(leasehold_loom))]
+#[cfg(not(any(leasehold_loom, leasehold_shuttle)))]
 const UNASKED: usize = usize::MAX - 1;
 const WORDS: usize = 4;
 
 /// A bit for each number in use.
-#[cfg(not(leasehold_loom))]
+#[cfg(not(any(leasehold_loom, leasehold_shuttle)))]
 static TAKEN: [AtomicU64; WORDS] = [const { AtomicU64::new(0) }; WORDS];
 
-#[cfg(not(leasehold_loom))]
+#[cfg(not(any(leasehold_loom, leasehold_shuttle)))]
 pub(crate) use local::{ask, number};
-#[cfg(leasehold_loom)]
+#[cfg(any(leasehold_loom, leasehold_shuttle))]
 pub(crate) use modelled::{ask, number};
 
-#[cfg(not(leasehold_loom))]
+#[cfg(not(any(leasehold_loom, leasehold_shuttle)))]
 mod local {
     use core::cell::Cell;
 
@@ -66,13 +66,13 @@ mod local {
     }
 }
 
-/// Loom's threads take turns on one of the system's, whose locals they would share.
-#[cfg(leasehold_loom)]
+/// The threads of models take turns on one of the system's, whose locals they would share.
+#[cfg(any(leasehold_loom, leasehold_shuttle))]
 mod modelled {
-    loom::lazy_static! {
+    crate::sync::model::lazy_static! {
         static ref NEXT: super::AtomicU64 = super::AtomicU64::new(0);
     }
-    loom::thread_local! {
+    crate::sync::model::thread_local! {
         // Relaxed: only that no two get one number matters.
         static NUMBER: usize = NEXT.fetch_add(1, super::Ordering::Relaxed) as usize;
     }
@@ -86,7 +86,7 @@ mod modelled {
     }
 }
 
-#[cfg(not(leasehold_loom))]
+#[cfg(not(any(leasehold_loom, leasehold_shuttle)))]
 fn take() -> Option<usize> {
     TAKEN.iter().enumerate().find_map(|(index, word)| {
         // Relaxed: the exchange checks it.
@@ -108,7 +108,7 @@ fn take() -> Option<usize> {
     })
 }
 
-#[cfg(all(test, not(leasehold_loom)))]
+#[cfg(all(test, not(any(leasehold_loom, leasehold_shuttle))))]
 mod tests {
     use super::*;
 

@@ -25,7 +25,7 @@ pub(crate) const STAMP_BITS: u32 = 18;
 const WORD_STAMP_BITS: u32 = 17;
 /// The last stamp: a vacant slot that has it is dead for the rest of its page's life. Tiny in models
 /// and in the stress build, so that they run out of stamps all the time.
-pub(crate) const STAMP_MAX: u64 = if cfg!(leasehold_loom) {
+pub(crate) const STAMP_MAX: u64 = if cfg!(any(leasehold_loom, leasehold_shuttle)) {
     3
 } else if cfg!(leasehold_tiny) {
     7
@@ -437,6 +437,6 @@ pub(crate) const fn identity_incarnation(bits: u64) -> u64 {
     bits & INCARNATION_MAX
 }
 
-#[cfg(all(test, not(leasehold_loom)))]
+#[cfg(all(test, not(any(leasehold_loom, leasehold_shuttle))))]
 #[path = "word_tests.rs"]
 mod tests;

@@ -254,7 +254,7 @@ impl fmt::Display for CoarseClockError {
 
 impl core::error::Error for CoarseClockError {}
 
-#[cfg(all(test, not(leasehold_loom)))]
+#[cfg(all(test, not(any(leasehold_loom, leasehold_shuttle))))]
 mod tests {
     use super::*;
 

@@ -257,7 +257,7 @@ impl Drop for Skew {
     }
 }
 
-#[cfg(all(test, not(leasehold_loom)))]
+#[cfg(all(test, not(any(leasehold_loom, leasehold_shuttle))))]
 mod tests {
     use super::*;
 

@@ -94,7 +94,7 @@ impl<C: Clock + ?Sized> Clock for Arc<C> {
     }
 }
 
-#[cfg(all(test, not(leasehold_loom)))]
+#[cfg(all(test, not(any(leasehold_loom, leasehold_shuttle))))]
 mod tests {
     use super::*;
 

@@ -118,7 +118,7 @@ fn plan(nanos: u64) -> (u32, TickRate) {
     (shift, rate)
 }
 
-#[cfg(all(test, not(leasehold_loom)))]
+#[cfg(all(test, not(any(leasehold_loom, leasehold_shuttle))))]
 mod tests {
     use core::time::Duration;
     use std::time::Instant;

@@ -304,5 +304,5 @@ impl fmt::Display for InvalidRate {
 
 impl core::error::Error for InvalidRate {}
 
-#[cfg(all(test, not(leasehold_loom)))]
+#[cfg(all(test, not(any(leasehold_loom, leasehold_shuttle))))]
 mod tests;

@@ -77,7 +77,7 @@ impl Clock for StdClock {
     }
 }
 
-#[cfg(all(test, not(leasehold_loom)))]
+#[cfg(all(test, not(any(leasehold_loom, leasehold_shuttle))))]
 mod tests {
     use core::time::Duration;
 

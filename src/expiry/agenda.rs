@@ -16,7 +16,7 @@ use crate::prefetch::prefetch;
 use crate::wheel::{self, Wheel};
 
 /// How many slots are taken down: about half of those in use.
-const LISTED: usize = if cfg!(leasehold_loom) {
+const LISTED: usize = if cfg!(any(leasehold_loom, leasehold_shuttle)) {
     2
 } else if cfg!(leasehold_tiny) {
     1

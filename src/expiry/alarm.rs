@@ -67,7 +67,7 @@ impl Alarm {
     }
 
     /// Whether the sweeper has said until when it sleeps.
-    #[cfg(leasehold_loom)]
+    #[cfg(any(leasehold_loom, leasehold_shuttle))]
     pub(crate) fn is_set(&self) -> bool {
         // Relaxed: a model looks at it to say what it reached.
         self.until.load(Ordering::Relaxed) != AWAKE

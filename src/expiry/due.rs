@@ -34,7 +34,7 @@ const fn pack(tick: u64) -> u64 {
 pub(crate) struct Due(AtomicU64);
 
 impl Due {
-    #[cfg(leasehold_loom)]
+    #[cfg(any(leasehold_loom, leasehold_shuttle))]
     pub(crate) fn new() -> Self {
         Self(AtomicU64::new(0))
     }
@@ -179,7 +179,7 @@ impl<K> Filings<K> {
     }
 
     /// How many pages are on the stack, counted up to `at_most`, while nobody files or takes.
-    #[cfg(leasehold_loom)]
+    #[cfg(any(leasehold_loom, leasehold_shuttle))]
     pub(crate) fn count(&self, at_most: usize) -> usize {
         // Acquire: pairs with `push`.
         let mut next = self.top.load(Ordering::Acquire);

@@ -1,14 +1,14 @@
-//! A small stand-in for `crossbeam-epoch` in loom models: the same promise, few scheduling points.
+//! A small stand-in for `crossbeam-epoch` in models: the same promise, few scheduling points.
 //!
-//! Who is pinned is kept in a plain registry, which loom does not see (it runs one thread at a time,
-//! and nothing yields inside). What the real collector orders, two loom counters order here, and
+//! Who is pinned is kept in a plain registry, which the model does not see (it runs one thread at a time,
+//! and nothing yields inside). What the real collector orders, two counters of the model order here, and
 //! nothing more, so that the table's own orderings stay under test: whoever pins sees what was
 //! unlinked before an earlier `defer`; a deferred call sees all that unpinned threads did.
 
 use std::collections::BTreeSet;
 use std::sync::Mutex;
 
-use loom::sync::atomic::{AtomicU64, Ordering};
+use crate::sync::atomic::{AtomicU64, Ordering};
 
 type Deferred = Box<dyn FnOnce()>;
 
@@ -30,7 +30,7 @@ unsafe impl Send for Collector {}
 // SAFETY: as above; the registry is behind a mutex.
 unsafe impl Sync for Collector {}
 
-loom::lazy_static! {
+crate::sync::model::lazy_static! {
     static ref COLLECTOR: Collector = Collector {
         registry: Mutex::default(),
         deferred: AtomicU64::new(0),

@@ -120,7 +120,11 @@ impl<K> Expiry<K> {
             alarm,
             interval_ticks,
             // A model has no time: there it sleeps until it is woken.
-            nap_ticks: if cfg!(leasehold_loom) { u64::MAX } else { rate.ticks_floor(NAP) },
+            nap_ticks: if cfg!(any(leasehold_loom, leasehold_shuttle)) {
+                u64::MAX
+            } else {
+                rate.ticks_floor(NAP)
+            },
             driven,
             at_once,
         })

@@ -21,7 +21,7 @@ mod expiry;
 pub(crate) mod handle;
 mod hasher;
 mod iter;
-#[cfg(leasehold_loom)]
+#[cfg(any(leasehold_loom, leasehold_shuttle))]
 mod modelled;
 pub(crate) mod shared;
 mod view;
@@ -465,5 +465,5 @@ impl<K, S, C> fmt::Debug for LeaseTable<K, S, C> {
     }
 }
 
-#[cfg(all(test, not(leasehold_loom)))]
+#[cfg(all(test, not(any(leasehold_loom, leasehold_shuttle))))]
 mod tests;
