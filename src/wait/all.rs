@@ -225,7 +225,7 @@ where
                 return done;
             }
             if is_past(until) {
-                return self.time_out();
+                return self.time_out(until);
             }
             let now = self.core.clock.now();
             let nap = match self.renew_at {
@@ -240,7 +240,7 @@ where
     }
 
     /// The last look, which also says who holds the one that was waited for.
-    fn time_out(mut self) -> Leases<'t, K, S, C> {
+    fn time_out(mut self, until: Option<Instant>) -> Leases<'t, K, S, C> {
         let next = self.held.len();
         self.place = None;
         let key = &self.wanted[next].key;
@@ -254,7 +254,8 @@ where
         }
         match self.finish() {
             Some(leases) => Ok(leases),
-            None => self.wait(None),
+            // Some of it was lost: it begins again, for one look.
+            None => self.wait(until),
         }
     }
 }
