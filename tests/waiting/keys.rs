@@ -44,7 +44,9 @@ fn exercise<'t>(
     }
     drop(lease);
     drop(granted(&mut waits.remove(0).1));
+    let second = granted(&mut waits.remove(0).1);
     table.revoke(&key, Revoke::Now).unwrap();
+    drop(second);
     std::mem::forget(granted(&mut waits.remove(0).1));
     clock.advance(TERM + TICK);
     sweep_all(table, 10);
