@@ -59,7 +59,14 @@ fn handles_go_everywhere() {
         Sweeper,
         Ended<u64>,
         WeakLeaseTable<u64>,
+        Acquire<'static, u64, Hash, ManualClock>,
+        AcquireOwned<u64, Hash, ManualClock>,
+        AcquireAll<'static, u64, Hash, ManualClock>,
+        Waiting<u64>,
+        Deadlock<u64>,
+        Link<u64>,
     );
+    is_static::<AcquireOwned<u64>>();
     is_static::<Subscription<u64>>();
     is_static::<OwnedLease<u64>>();
     is_static::<Iter<u64, Hash, QuantaClock>>();
@@ -96,6 +103,8 @@ fn values_go_everywhere() {
         GapPolicy,
         RecvError,
         SubscribeError,
+        WaitError,
+        Waiter,
     );
     const fn is_copy<T: Copy + Eq + std::fmt::Debug>() {}
     is_copy::<Grant>();
@@ -112,6 +121,8 @@ fn values_go_everywhere() {
     is_copy::<GapPolicy>();
     is_copy::<RecvError>();
     is_copy::<SubscribeError>();
+    is_copy::<WaitError>();
+    is_copy::<Waiter>();
 }
 
 /// A hasher that may be sent but not shared. The builder refuses it, as a sweeper may share the table.
@@ -135,6 +146,9 @@ fn what_cannot_be_shared_would_make_a_table_that_cannot() {
     assert_not!(Lease<'static, u64, Unshared, ManualClock>: Send);
     assert_not!(Resource<u64, Unshared, ManualClock>: Send);
     assert_not!(Iter<u64, Unshared, ManualClock>: Send);
+    assert_not!(Acquire<'static, u64, Unshared, ManualClock>: Send);
+    assert_not!(AcquireOwned<u64, Unshared, ManualClock>: Send);
+    assert_not!(AcquireAll<'static, u64, Unshared, ManualClock>: Send);
 }
 
 #[test]
@@ -172,6 +186,9 @@ fn handles_can_be_moved_whatever_their_key_is() {
     is_unpin::<OwnedLease<Pinned, Hash, ManualClock>>();
     is_unpin::<Lease<'static, Pinned, Hash, ManualClock>>();
     is_send::<Keyed<Pinned>>();
+    is_unpin::<Acquire<'static, Pinned, Hash, ManualClock>>();
+    is_unpin::<AcquireOwned<Pinned, Hash, ManualClock>>();
+    is_unpin::<AcquireAll<'static, Pinned, Hash, ManualClock>>();
 }
 
 #[test]

@@ -175,12 +175,12 @@ fn one_that_is_lost_on_the_way_begins_again() {
         let mut other = table.acquire_async(&first, holder(3), HOUR);
         is_pending(&mut other);
         match way {
-            0 => drop(table.revoke(&first, Revoke::Now).unwrap()),
+            0 => _ = table.revoke(&first, Revoke::Now).unwrap(),
             1 => {
                 clock.advance(TERM + TICK);
                 sweep_all(&table, 10);
             }
-            _ => drop(table.revoke(&first, Revoke::After(SEC)).unwrap()),
+            _ => _ = table.revoke(&first, Revoke::After(SEC)).unwrap(),
         }
         clock.advance(TERM / 3 + TICK);
         sweep_all(&table, 10);

@@ -87,7 +87,7 @@ fn inv_40_nothing_is_handed_over_after_the_table_was_closed() {
         table.close();
         match way {
             0 => lease.release().unwrap(),
-            1 => drop(table.revoke(&1, Revoke::Now).unwrap()),
+            1 => _ = table.revoke(&1, Revoke::Now).unwrap(),
             2 => {
                 clock.advance(TERM + TICK);
                 assert_eq!(sweep_all(&table, 10).lapsed, 1);

@@ -11,7 +11,7 @@ use super::*;
 const ENDS: [fn(&Table, &ManualClock, Guard<'_>); 6] = [
     |_, _, lease| lease.release().unwrap(),
     |_, _, lease| drop(lease),
-    |table, _, _| drop(table.revoke(&1, Revoke::Now).unwrap()),
+    |table, _, _| _ = table.revoke(&1, Revoke::Now).unwrap(),
     |table, clock, lease| {
         std::mem::forget(lease);
         table.revoke(&1, Revoke::After(SEC)).unwrap();

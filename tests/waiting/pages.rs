@@ -94,7 +94,7 @@ fn inv_35_all_who_wait_move_to_the_new_slot_in_their_order() {
         let token = lease.token();
         match n % 3 {
             0 => lease.release().unwrap(),
-            1 => drop(table.revoke(&1, leasehold::Revoke::Now).unwrap()),
+            1 => _ = table.revoke(&1, leasehold::Revoke::Now).unwrap(),
             _ => {
                 std::mem::forget(lease);
                 clock.advance(TERM + TICK);

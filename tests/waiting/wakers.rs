@@ -99,18 +99,18 @@ fn exercise(table: &Table, op: Op, how: usize, run: impl FnOnce() + Send + 'stat
     match how {
         // Another waker takes its place.
         0 => step(&mut || drop(poll(&mut victim))),
-        1 => step(&mut || drop(table.revoke(&1, Revoke::Now))),
+        1 => step(&mut || _ = table.revoke(&1, Revoke::Now)),
         _ => {}
     }
     let mut victim = Some(victim);
     step(&mut || victim = None);
-    step(&mut || drop(table.revoke(&1, Revoke::Now)));
+    step(&mut || _ = table.revoke(&1, Revoke::Now));
     drop(lease);
     // Whatever came of that one: the other is served.
     let mut other = loop {
         match early.take().unwrap_or_else(|| poll(&mut behind)) {
             Poll::Ready(lease) => break Some(lease.unwrap()),
-            Poll::Pending => drop(table.revoke(&1, Revoke::Now)),
+            Poll::Pending => _ = table.revoke(&1, Revoke::Now),
         }
     };
     assert_eq!(other.take().unwrap().holder(), holder(3), "{op:?} {how}");
@@ -148,7 +148,7 @@ fn use_all_of(table: &Table, clock: &ManualClock) {
     let _ = (table.waiters(&1), table.waiting(), table.deadlocks(), table.memory_bytes());
     let _ = (table.inspect(&1), table.len(), table.sweep(10));
     clock.advance_ticks(1);
-    drop(table.revoke(&1, Revoke::Now));
+    _ = table.revoke(&1, Revoke::Now);
     churn(table, 1000, SLOTS);
 }
 
