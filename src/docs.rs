@@ -3,6 +3,7 @@
 //! | page | for whom |
 //! |---|---|
 //! | [`guide`] | whoever uses leases: what is promised, terms, fencing, patterns |
+//! | [`waiting`] | whoever waits for them, with threads or tasks |
 //! | [`limits`] | whoever plans with them: every number, and what happens at it |
 //! | [`performance`] | whoever compares: what is measured, and how |
 //! | [`protocol`] | whoever changes the code: states, invariants, proofs |
@@ -24,3 +25,6 @@ pub mod performance {}
 
 #[doc = include_str!("../docs/protocol.md")]
 pub mod protocol {}
+
+#[doc = include_str!("../docs/waiting.md")]
+pub mod waiting {}

@@ -19,14 +19,16 @@
 //! # What is not promised
 //!
 //! That a holder stops when its lease is over: one that was suspended goes on as if nothing had happened.
-//! Nothing here can prevent that; a token that is checked makes it harmless. Nor is there a queue, or
-//! anything between processes. What *is* promised is in the [guide](docs::guide#what-is-promised).
+//! Nothing here can prevent that; a token that is checked makes it harmless. Nor is there anything
+//! between processes. What *is* promised is in the [guide](docs::guide#what-is-promised).
 //!
 //! # Where things are
 //!
 //! | to | use |
 //! |---|---|
 //! | grant, inspect, revoke, count | [`LeaseTable`], made by its [`Builder`] |
+//! | wait for a lease, or for several | [`acquire`](LeaseTable::acquire), [`acquire_async`](LeaseTable::acquire_async), [`acquire_all`](LeaseTable::acquire_all) |
+//! | see who waits, and for whom | [`waiters`](LeaseTable::waiters), [`deadlocks`](LeaseTable::deadlocks) |
 //! | hold a lease | [`Lease`], [`OwnedLease`]; as a plain value [`Grant`] |
 //! | acquire one resource again and again | [`Resource`] |
 //! | refuse late holders | [`Fence`], [`Fenced`] |
@@ -37,7 +39,7 @@
 //! | file ids under the ticks at which they are due | [`wheel`] |
 //! | test with leases | [`ManualClock`], [`testing`] |
 //!
-//! And to read: [how to use it](docs::guide), [its limits](docs::limits),
+//! And to read: [how to use it](docs::guide), [how to wait](docs::waiting), [its limits](docs::limits),
 //! [what it costs](docs::performance), [why it is right](docs::protocol), and
 //! [its memory orderings](docs::orderings).
 #![cfg_attr(docsrs, feature(doc_cfg))]

@@ -117,8 +117,8 @@ pub enum Revoke {
 /// # What is not promised
 ///
 /// That a holder which was paused knows that its lease is over: nothing can stop it from acting late,
-/// but what the lease protects can refuse a late token; see [`Fenced`](crate::Fenced). That waiting
-/// acquirers are served in order: `try_acquire` does not wait.
+/// but what the lease protects can refuse a late token; see [`Fenced`](crate::Fenced). A turn to who only
+/// asks: `try_acquire` does not wait, and does not come before those who [do](crate::docs::waiting).
 ///
 /// # Example
 ///
@@ -199,8 +199,9 @@ impl<K: Key, S: BuildHasher, C: Clock> LeaseTable<K, S, C> {
     /// Grants `key` to `holder` for `term`, if nobody holds it.
     ///
     /// A holder that asks for what it holds is granted anew, with a larger token, and its earlier
-    /// handle is lost; unless it is being revoked, in which case it is refused like anybody. A lease
-    /// whose deadline is past is taken over. It never blocks, and reads the clock once.
+    /// handle is lost; unless it is being revoked, or others wait for it, in which case it is refused like
+    /// anybody. A lease whose deadline is past is taken over, or, if others wait, passed on to them. It reads the
+    /// clock once, and never blocks, but for the shard's wait lock if others wait.
     ///
     /// The key may be given in a borrowed form, such as `&str` for `String`; it is made into an owned
     /// one if the resource is new.
@@ -208,7 +209,7 @@ impl<K: Key, S: BuildHasher, C: Clock> LeaseTable<K, S, C> {
     /// # Errors
     ///
     /// [`AcquireError`]: held, a bad term, or no room. The table is as it was, with one exception: once
-    /// in 2^18 grants of a resource it moves to another slot, and a holder that asks for what it holds at
+    /// in 2^17 grants of a resource it moves to another slot, and a holder that asks for what it holds at
     /// that very moment gives it up first; if it is then refused, its earlier handle says that it lost.
     ///
     /// # Panics
