@@ -177,7 +177,7 @@ fn inv_32_a_waker_may_use_the_table_wherever_it_is_woken() {
     let ends: [fn(&Table, &ManualClock); 4] = [
         |table, clock| {
             clock.advance(TERM + TICK);
-            table.sweep(10).unwrap();
+            _ = table.sweep(10).unwrap();
         },
         |table, clock| {
             clock.advance(TERM + TICK);
@@ -242,7 +242,7 @@ fn inv_32_a_waker_that_blocks_holds_no_lock() {
             let other = table.clone();
             let victim = std::thread::spawn(move || {
                 if sweeps {
-                    other.sweep(10).unwrap();
+                    _ = other.sweep(10).unwrap();
                 } else {
                     drop(other.try_acquire(&1, holder(9), TERM));
                 }
