@@ -396,7 +396,8 @@ impl<K: Key, S: BuildHasher, C: Clock> LeaseTable<K, S, C> {
     /// let mut next = pin!(table.acquire_async(&1, you, term));
     /// assert!(next.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
     /// let waiters = table.waiters(&1);
-    /// assert_eq!((waiters.len(), waiters[0].holder, waiters[0].term), (1, you, term));
+    /// assert_eq!((waiters.len(), waiters[0].holder), (1, you));
+    /// assert!(waiters[0].term <= term);
     /// # drop(lease);
     /// # Ok::<(), leasehold::AcquireError>(())
     /// ```

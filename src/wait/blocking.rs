@@ -114,7 +114,7 @@ where
             };
             match (Place { core: self, hash: ask.hash, ticket }).wait(until) {
                 // One that is over by now is of no use: wait again.
-                Turn::Granted(handle) if self.check(&handle).is_ok() => return Ok(handle),
+                Turn::Granted(handle) if self.is_in_time(&handle) => return Ok(handle),
                 Turn::Closed => return Err(WaitError::Closed),
                 Turn::Granted(_) | Turn::Anew | Turn::Waiting => {}
             }

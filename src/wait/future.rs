@@ -61,7 +61,7 @@ impl<K: Key> Acquisition<K> {
                         self.stage = Stage::Asks;
                         match turn {
                             // One that is over by now is of no use: wait again.
-                            Turn::Granted(handle) if core.check(&handle).is_ok() => {
+                            Turn::Granted(handle) if core.is_in_time(&handle) => {
                                 Ok(Begun::Granted(handle))
                             }
                             Turn::Closed => Err(WaitError::Closed),

@@ -67,13 +67,6 @@ struct Queue {
     len: usize,
 }
 
-/// Who waits for the resource in a slot.
-pub(crate) struct QueueView {
-    pub(crate) hash: Hash,
-    pub(crate) identity: u64,
-    pub(crate) wishes: Vec<(Ticket, Wish)>,
-}
-
 /// A queue whose resource lost its slot, as that can be granted no more, and has yet to get another.
 struct Orphan<K> {
     queue: usize,
@@ -331,15 +324,11 @@ impl<K> Lists<K> {
         walk.collect()
     }
 
-    /// The queues that have a slot.
-    pub(crate) fn queues(&self) -> Vec<QueueView> {
+    /// Where somebody waits: the hash and the identity of each slot that has a queue.
+    pub(crate) fn places(&self) -> Vec<(Hash, u64)> {
         let queues = self.queues.iter().map(|(_, queue)| queue);
         let placed = queues.filter(|queue| queue.identity != 0 && queue.len > 0);
-        let view = |queue: &Queue| {
-            let Queue { hash, identity, .. } = *queue;
-            QueueView { hash, identity, wishes: self.wishes_in(queue) }
-        };
-        placed.map(view).collect()
+        placed.map(|queue| (queue.hash, queue.identity)).collect()
     }
 
     /// How much memory the lists take.

@@ -80,7 +80,8 @@ impl<K> Waits<K> {
 
     /// Sends everybody away, and lets nobody wait from now on.
     pub(crate) fn close(&self) {
-        let (signals, _keys) = self.lists.lock().close();
+        let (signals, keys) = self.lists.lock().close();
+        keys.iter().for_each(|_| self.remove_orphan());
         signals.into_iter().map(Wake::up).for_each(drop);
     }
 }

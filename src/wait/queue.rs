@@ -151,6 +151,17 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
         left.turn
     }
 
+    /// Whether a lease that was granted to a waiter is still of use. One that is over is not kept until it lapses:
+    /// others may wait.
+    pub(crate) fn is_in_time(&self, handle: &Handle<K>) -> bool {
+        let in_time = self.check(handle).is_ok();
+        if !in_time {
+            // If somebody else ended it, that is as well.
+            let _ = self.release(handle);
+        }
+        in_time
+    }
+
     /// A waiter goes, and wants nothing any more: what it was granted is passed on.
     pub(crate) fn abandon(&self, hash: Hash, ticket: Ticket) {
         if let Turn::Granted(handle) = self.leave(hash, ticket) {

@@ -6,13 +6,13 @@ use core::hash::BuildHasher;
 use core::time::Duration;
 use std::collections::{HashMap, HashSet, VecDeque};
 
-use super::lists::{QueueView, Ticket, Wish};
+use super::lists::{Ticket, Wish};
 use crate::clock::Clock;
 use crate::hash::Hash;
 use crate::id::{HolderId, Token};
 use crate::shard::Shard;
 use crate::slot;
-use crate::sync::epoch;
+use crate::sync::epoch::{self, Guard};
 use crate::table::Key;
 use crate::table::shared::Core;
 
@@ -115,7 +115,9 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
         let pinned = epoch::pin();
         let now = self.clock.now();
         let shard = self.shard(hash);
-        let Some(found) = shard.find(hash, key, &self.ctx(now, &pinned)) else { return Vec::new() };
+        let Some(found) = shard.find(hash, key, &self.ctx(now, &pinned)) else {
+            return Vec::new();
+        };
         let identity = found.page.slot(found.index).identity();
         let wishes = shard.waits.lists.lock().wishes(identity);
         wishes.into_iter().map(|(_, wish)| self.waiter(wish, now)).collect()
@@ -130,25 +132,45 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
     }
 
     fn seen_in(&self, shard: &Shard<K>) -> Vec<Seen<K>> {
-        let queues = shard.waits.lists.lock().queues();
+        let queues = shard.waits.lists.lock().places();
         let pinned = epoch::pin();
-        let now = self.clock.now();
-        let ctx = self.ctx(now, &pinned);
-        let seen =
-            queues.into_iter().filter_map(|QueueView { hash, identity, wishes: tickets }| {
-                let found = shard.find_identity(hash, identity, &ctx)?;
-                let slot = found.page.slot(found.index);
-                let stamp = found.word.stamp();
-                let waiting = Waiting {
-                    // SAFETY: it was found published, under the pin.
-                    key: unsafe { slot.with_key(K::clone) },
-                    holder: slot.holder_of(stamp),
-                    token: slot::token(identity, stamp),
-                    waiters: tickets.iter().map(|(_, wish)| self.waiter(*wish, now)).collect(),
-                };
-                Some(Seen { waiting, tickets })
-            });
-        seen.collect()
+        let seen = |(hash, identity)| self.seen_at(shard, hash, identity, &pinned);
+        queues.into_iter().filter_map(seen).collect()
+    }
+
+    /// Who waits for the resource in a slot, and who holds it: both of one moment.
+    fn seen_at(
+        &self,
+        shard: &Shard<K>,
+        hash: Hash,
+        identity: u64,
+        pinned: &Guard,
+    ) -> Option<Seen<K>> {
+        loop {
+            let now = self.clock.now();
+            let found = shard.find_identity(hash, identity, &self.ctx(now, pinned))?;
+            let slot = found.page.slot(found.index);
+            // SAFETY: it was found published, under the pin.
+            let key = unsafe { slot.with_key(K::clone) };
+            let lists = shard.waits.lists.lock();
+            // Under the lock it is not passed on.
+            let word = slot.word();
+            let tickets = lists.wishes(identity);
+            drop(lists);
+            if word.is_frozen() {
+                continue;
+            }
+            if tickets.is_empty() {
+                return None;
+            }
+            let waiting = Waiting {
+                key,
+                holder: slot.holder_of(word.stamp()),
+                token: slot::token(identity, word.stamp()),
+                waiters: tickets.iter().map(|(_, wish)| self.waiter(*wish, now)).collect(),
+            };
+            return Some(Seen { waiting, tickets });
+        }
     }
 
     /// Cycles in what was so at one moment: what two looks found, one after the other, was so all the time in

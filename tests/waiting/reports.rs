@@ -210,7 +210,6 @@ impl Clock for Meddling {
 /// Each report of a resource is of one moment: whoever holds it does not wait for it, in whatever moment it
 /// changes hands.
 #[test]
-#[ignore = "fails: `waiting` reads the queue and the holder at two moments"]
 fn a_report_is_of_one_moment() {
     for reads in 0..4 {
         let clock = Meddling(Arc::default());

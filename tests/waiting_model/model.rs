@@ -298,8 +298,8 @@ impl Model {
                     self.futures[n].place = Place::None;
                     if self.check(key, grant) {
                         self.hold(n, grant);
-                    } else if all {
-                        // One for several gives back what came too late; one for a single resource lets it lapse.
+                    } else {
+                        // What came too late is given back.
                         self.release(key, grant);
                     }
                 }
