@@ -64,6 +64,7 @@ mod insert;
 mod key_cell;
 mod lease;
 mod page;
+mod pinned;
 mod place;
 mod prefetch;
 mod replace;

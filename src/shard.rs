@@ -6,6 +6,7 @@ use core::hash::BuildHasher;
 use crossbeam_utils::CachePadded;
 
 use crate::arena::{Arena, Epochs};
+use crate::clock::Clock;
 use crate::directory::{DEPTH_MAX, Directory};
 use crate::events::hub::Hub;
 use crate::events::{EndCause, Ended};
@@ -14,6 +15,7 @@ use crate::expiry::gap::GapWatch;
 use crate::granted::Stride;
 use crate::hash::Hash;
 use crate::page::Page;
+use crate::pinned::Pinned;
 use crate::place::Place;
 use crate::room::{Reservation, Room};
 use crate::stats::Striped;
@@ -45,12 +47,26 @@ pub(crate) struct Ctx<'a, K, S> {
     pub(crate) stats: &'a Striped,
     pub(crate) events: &'a Hub<K>,
     pub(crate) gaps: &'a GapWatch,
-    pub(crate) pinned: &'a Guard,
+    pub(crate) pinned: &'a Pinned,
+    pub(crate) clock: &'a dyn Clock,
     /// The clock, read during this operation.
     pub(crate) now: u64,
 }
 
+impl<K, S> Clone for Ctx<'_, K, S> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<K, S> Copy for Ctx<'_, K, S> {}
+
 impl<K, S> Ctx<'_, K, S> {
+    /// The same, as of now: no earlier than it was.
+    pub(crate) fn anew(&self) -> Self {
+        Self { now: self.clock.now().max(self.now), ..*self }
+    }
+
     /// For how long the lapsed lease in a word can be taken over by its own holder only, in ticks; 0 if by
     /// anybody.
     pub(crate) fn takeover_waits(&self, page: &Page<K>, word: Word) -> u64 {

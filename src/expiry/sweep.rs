@@ -17,13 +17,12 @@ use super::{ClockGap, Sweeping, Swept};
 use crate::clock::Clock;
 use crate::events::Ended;
 use crate::page::Page;
+use crate::pinned;
 use crate::place::Place;
 use crate::prefetch::prefetch;
 use crate::shard::Ctx;
-use crate::sync::epoch;
 use crate::table::Key;
 use crate::table::shared::Core;
-use crate::wait::Wake;
 
 /// Ends of other threads that are told to the listener, for each page of the budget.
 const TOLD_PER_PAGE: usize = 64;
@@ -38,13 +37,11 @@ pub(crate) struct Sweeper<K> {
     agendas: Option<Agendas>,
     /// Ends that this sweep brought about and has yet to tell.
     ended: Vec<Ended<K>>,
-    /// Those whom it granted what they waited for, yet to be woken.
-    wakes: Vec<Wake>,
 }
 
 impl<K> Sweeper<K> {
     pub(crate) fn new() -> Self {
-        Self { agendas: None, ended: Vec::new(), wakes: Vec::new() }
+        Self { agendas: None, ended: Vec::new() }
     }
 
     fn agendas(&mut self, now: u64) -> &mut Agendas {
@@ -55,7 +52,6 @@ impl<K> Sweeper<K> {
 /// What visits add to.
 struct Findings<'a, K> {
     ended: &'a mut Vec<Ended<K>>,
-    wakes: &'a mut Vec<Wake>,
     swept: &'a mut Swept,
 }
 
@@ -141,7 +137,7 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
             return false;
         }
         // Before anything is taken out of the wheel: the clock, and what others deferred, may panic.
-        let pinned = epoch::pin();
+        let pinned = pinned::pin();
         let ctx = self.ctx(self.clock.now(), &pinned);
         let mut batch = [0; BATCH];
         let mut len = 0;
@@ -159,7 +155,6 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
             self.sweep_agenda(sweeper, index, &ctx, swept);
         }
         drop(pinned);
-        sweeper.wakes.clear();
         self.tell_ended(sweeper, swept);
         len > 0
     }
@@ -185,8 +180,8 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
         ctx: &Ctx<'_, K, S>,
         swept: &mut Swept,
     ) {
-        let Sweeper { agendas: Some(agendas), ended, wakes } = sweeper else { return };
-        let mut found = Findings { ended, wakes, swept };
+        let Sweeper { agendas: Some(agendas), ended } = sweeper else { return };
+        let mut found = Findings { ended, swept };
         let done = catch_unwind(AssertUnwindSafe(|| {
             if !self.visit_listed(agendas.get(index), &mut found, ctx) {
                 agendas.get(index).clear();
@@ -216,9 +211,9 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
     where
         Self: 'a,
     {
-        let Findings { ended, wakes, swept } = found;
+        let Findings { ended, swept } = found;
         let shard = &self.shards[page.place().shard];
-        Visit { ctx, shard, page, swept, ended, wakes, retry: self.retry_ticks() }
+        Visit { ctx, shard, page, swept, ended, retry: self.retry_ticks() }
     }
 
     /// The page that has the hashes from the place's first on.

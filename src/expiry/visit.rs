@@ -9,7 +9,6 @@ use crate::prefetch::prefetch;
 use crate::shard::{Ctx, Found, Shard};
 use crate::stats::Event;
 use crate::table::Key;
-use crate::wait::Wake;
 use crate::wait::pass_on::Ending;
 use crate::word::{Cause, State, Word};
 use core::hash::BuildHasher;
@@ -31,9 +30,8 @@ pub(super) struct Visit<'a, 'g, K, S> {
     pub(super) page: &'g Page<K>,
     pub(super) swept: &'a mut Swept,
     pub(super) shard: &'a Shard<K>,
-    /// Ends to be told, and who is to be woken, when the visits are over.
+    /// Ends to be told.
     pub(super) ended: &'a mut Vec<Ended<K>>,
-    pub(super) wakes: &'a mut Vec<Wake>,
     /// After how many ticks to try again what panicked.
     pub(super) retry: u64,
 }
@@ -134,25 +132,32 @@ impl<K: Key, S: BuildHasher> Visit<'_, '_, K, S> {
     /// Ends a lapsed lease, if nobody was faster. Returns the word that is there then.
     fn lapse(&mut self, index: usize, word: Word, time: u64) -> Word {
         let slot = self.page.slot(index);
-        let (ended, found) = if word.is_waited() {
-            let found = Found { page: self.page, index, word };
-            let ending = Ending::Lease(Cause::Lapsed);
-            let Ok(passed) = self.shard.pass_on(&found, ending, self.ctx) else {
-                return slot.word_for_visit();
-            };
-            self.wakes.extend(passed.wake);
-            (passed.ended, slot.word_for_visit())
-        } else {
-            let report = self.ctx.report(self.page, index, word, EndCause::Lapsed);
-            let ended = word.end(word.tick().min(time), Cause::Lapsed);
-            if let Err(found) = slot.transition(word, ended) {
-                return found;
-            }
-            (report, ended)
-        };
+        if word.is_waited() {
+            return self.pass_on(index, word);
+        }
+        let report = self.ctx.report(self.page, index, word, EndCause::Lapsed);
+        let ended = word.end(word.tick().min(time), Cause::Lapsed);
+        if let Err(found) = slot.transition(word, ended) {
+            return found;
+        }
+        self.count(report);
+        ended
+    }
+
+    fn pass_on(&mut self, index: usize, word: Word) -> Word {
+        let found = Found { page: self.page, index, word };
+        // The term counts from the grant, not from when these visits began.
+        let ctx = self.ctx.anew();
+        if let Ok(mut passed) = self.shard.pass_on(&found, Ending::Lease(Cause::Lapsed), &ctx) {
+            self.count(passed.ended.take());
+            passed.finish(&ctx);
+        }
+        self.page.slot(index).word_for_visit()
+    }
+
+    fn count(&mut self, ended: Option<Ended<K>>) {
         self.swept.lapsed += 1;
         self.ctx.stats.add(Event::Lapse, 1);
         self.ended.extend(ended);
-        found
     }
 }

@@ -12,10 +12,10 @@ use crate::events::{EndCause, Ended};
 use crate::hash::Hash;
 use crate::id::HolderId;
 use crate::page::Page;
+use crate::pinned::{self, Pinned};
 use crate::shard::{Ctx, Found, Shard};
 use crate::slot::{self, Slot};
 use crate::stats::Event;
-use crate::sync::epoch::{self, Guard};
 use crate::wait::pass_on::Ending;
 use crate::word::{Acquire, Cause, STAMP_MAX, State, TICK_MAX, TICK_SLACK, Word};
 
@@ -46,7 +46,7 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
         found: &Found<'_, K>,
         hash: Hash,
         want: Want,
-        pinned: &Guard,
+        pinned: &Pinned,
     ) -> Option<Result<Handle<K>, AcquireError>> {
         match self.attempt(found, hash, want, pinned) {
             Attempt::Granted(handle) => Some(Ok(handle)),
@@ -64,7 +64,7 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
         found: &Found<'_, K>,
         hash: Hash,
         want: Want,
-        pinned: &Guard,
+        pinned: &Pinned,
     ) -> Attempt<K> {
         let &Found { page, index, word } = found;
         if word.is_waited() && !word.is_frozen() {
@@ -98,7 +98,7 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
         found: &Found<'_, K>,
         hash: Hash,
         want: Want,
-        pinned: &Guard,
+        pinned: &Pinned,
     ) -> Attempt<K> {
         let &Found { page, word, .. } = found;
         if !self.can_take_over(page, word, want.now) {
@@ -115,14 +115,15 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
     }
 
     /// Ends what is in a waited word, in favour of those who wait.
-    fn pass_on(&self, found: &Found<'_, K>, hash: Hash, ending: Ending, now: u64, pinned: &Guard) {
-        if let Ok(passed) = self.shard(hash).pass_on(found, ending, &self.ctx(now, pinned)) {
+    fn pass_on(&self, found: &Found<'_, K>, hash: Hash, ending: Ending, now: u64, pinned: &Pinned) {
+        let ctx = self.ctx(now, pinned);
+        if let Ok(passed) = self.shard(hash).pass_on(found, ending, &ctx) {
             match ending {
                 Ending::Lease(Cause::Superseded) => self.stats.add(Event::Superseded, 1),
                 Ending::Lease(_) => self.stats.add(Event::Lapse, 1),
                 Ending::Vacancy(_) => {}
             }
-            passed.tell(&self.events, now, pinned);
+            passed.tell(&ctx);
         }
     }
 
@@ -135,7 +136,7 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
                 let found = Found { page, index, word };
                 if let Ok(passed) = shard.pass_on(&found, Ending::Lease(Cause::Lapsed), ctx) {
                     self.stats.add(Event::Lapse, 1);
-                    passed.tell(&self.events, ctx.now, ctx.pinned);
+                    passed.tell(ctx);
                 }
             }
         }
@@ -148,7 +149,7 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
         found: &Found<'_, K>,
         hash: Hash,
         want: Want,
-        pinned: &Guard,
+        pinned: &Pinned,
     ) -> Attempt<K> {
         let &Found { page, index, word } = found;
         let slot = page.slot(index);
@@ -199,7 +200,7 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
         &self,
         found: &Found<'_, K>,
         want: Want,
-        pinned: &Guard,
+        pinned: &Pinned,
     ) -> (Outcome, Option<Ended<K>>) {
         let &Found { page, index, mut word } = found;
         let slot = page.slot(index);
@@ -259,7 +260,7 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
     #[cold]
     #[inline(never)]
     pub(super) fn tell_copy(&self, name: Name, now: u64) {
-        let pinned = epoch::pin();
+        let pinned = pinned::pin();
         let ctx = self.ctx(now, &pinned);
         let (identity, stamp) = (name.identity(), name.stamp());
         if let Some(found) = self.shard(name.hash).find_identity(name.hash, identity, &ctx) {

@@ -12,10 +12,10 @@ use crate::error::{AcquireError, Lost};
 use crate::grant::Grant;
 use crate::hash::Hash;
 use crate::id::HolderId;
+use crate::pinned::{self, Pinned};
 use crate::resource::Spot;
 use crate::shard::Found;
 use crate::sync::atomic::{AtomicU64, Ordering};
-use crate::sync::epoch::{self, Guard};
 use crate::word::State;
 
 impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
@@ -28,7 +28,7 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
             return Err(Lost::ForeignTable);
         }
         let name = grant.name();
-        let pinned = epoch::pin();
+        let pinned = pinned::pin();
         loop {
             let now = self.clock.now();
             let ctx = self.ctx(now, &pinned);
@@ -47,7 +47,7 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
 
     pub(crate) fn key_of(&self, handle: &Handle<K>) -> Option<K> {
         let name = handle.name();
-        let pinned = epoch::pin();
+        let pinned = pinned::pin();
         let ctx = self.ctx(self.clock.now(), &pinned);
         let found = self.shard(name.hash).find_identity(name.hash, name.identity(), &ctx)?;
         // SAFETY: it was found published, under the pin.
@@ -60,7 +60,7 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
 
     pub(crate) fn spot(&self, key: &K) -> Result<Spot<K>, AcquireError> {
         let hash = Hash::of(&self.hasher, key);
-        let pinned = epoch::pin();
+        let pinned = pinned::pin();
         let ctx = self.ctx(self.clock.now(), &pinned);
         let found = self.find_or_insert(hash, key, &ctx)?;
         let identity = AtomicU64::new(found.page.slot(found.index).identity());
@@ -107,7 +107,7 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
         now: u64,
     ) -> Result<Handle<K>, AcquireError> {
         let want = Want { holder, ticks, now };
-        let pinned = epoch::pin();
+        let pinned = pinned::pin();
         let at = spot.at.load();
         // SAFETY: a resource holds a share of the table that made it.
         let (page, slot) = unsafe { at.get() };
@@ -135,7 +135,7 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
         key: &K,
         spot: &Spot<K>,
         mut want: Want,
-        pinned: &Guard,
+        pinned: &Pinned,
     ) -> Result<Handle<K>, AcquireError> {
         let ctx = self.ctx(want.now, pinned);
         let found = self.find_or_insert(spot.hash, key, &ctx)?;

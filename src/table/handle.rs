@@ -14,12 +14,12 @@ use crate::events::EndCause;
 use crate::hash::Hash;
 use crate::id::{HolderId, Token};
 use crate::page::Page;
+use crate::pinned;
 use crate::shard::Found;
 use crate::slot::{self, Slot};
 use crate::stats::Event;
-use crate::sync::epoch;
 use crate::sync::std_atomic::{AtomicU64, Ordering};
-use crate::wait::pass_on::{Ending, Passed};
+use crate::wait::pass_on::Ending;
 use crate::word::{self, Cause, Renew, State, TICK_MAX, TICK_SLACK, Word};
 
 pub(crate) struct Handle<K> {
@@ -196,7 +196,7 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
     #[inline(never)]
     pub(crate) fn check_slow(&self, name: Name, handle: Option<&Handle<K>>) -> Result<Valid, Lost> {
         let (identity, stamp) = (name.identity(), name.stamp());
-        let pinned = epoch::pin();
+        let pinned = pinned::pin();
         loop {
             let now = self.clock.now();
             let ctx = self.ctx(now, &pinned);
@@ -249,7 +249,7 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
         handle: Option<&Handle<K>>,
     ) -> Result<(), RenewError> {
         let (identity, stamp) = (name.identity(), name.stamp());
-        let pinned = epoch::pin();
+        let pinned = pinned::pin();
         let shard = self.shard(name.hash);
         loop {
             let now = self.clock.now();
@@ -305,9 +305,7 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
     fn try_release(&self, name: Name) -> Result<(), Lost> {
         let (identity, stamp) = (name.identity(), name.stamp());
         let shard = self.shard(name.hash);
-        // Dropped after the pin: whoever is woken may be slow.
-        let _wake;
-        let pinned = epoch::pin();
+        let pinned = pinned::pin();
         loop {
             let now = self.clock.now();
             let ctx = self.ctx(now, &pinned);
@@ -320,13 +318,12 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
             let expired = word.state() == State::Expired;
             let cause = if expired { Cause::Lapsed } else { Cause::Released };
             if word.is_waited() {
-                let passed = shard.pass_on(&found, Ending::Lease(cause), &ctx);
-                let Ok(Passed { ended, wake }) = passed else { continue };
-                _wake = wake;
-                if let Some(ended) = ended {
-                    self.events.tell(ended, now, &pinned);
-                }
-                return self.released(expired);
+                let Ok(passed) = shard.pass_on(&found, Ending::Lease(cause), &ctx) else {
+                    continue;
+                };
+                let done = self.released(expired);
+                passed.tell(&ctx);
+                return done;
             }
             let report = ctx.report(page, index, word, EndCause::of(cause));
             let since = page.time(now).min(word.tick());

@@ -6,9 +6,9 @@ use super::shared::Core;
 use super::{Key, LeaseInfo};
 use crate::clock::Clock;
 use crate::page::Page;
+use crate::pinned::{self, Pinned};
 use crate::shard::{Found, Shard};
 use crate::slot::Slot;
-use crate::sync::epoch::{self, Guard};
 use crate::sync::std_arc::Arc;
 use crate::word::Word;
 
@@ -18,7 +18,7 @@ impl<K> Shard<K> {
     pub(crate) fn pages_from<'g>(
         &'g self,
         prefix: u64,
-        pinned: &'g Guard,
+        pinned: &'g Pinned,
     ) -> impl Iterator<Item = &'g Page<K>> {
         let mut next = Some(prefix);
         core::iter::from_fn(move || {
@@ -71,7 +71,7 @@ impl<K: Key, S: BuildHasher, C: Clock> Iter<K, S, C> {
             self.prefix = Some(0);
             return Some(());
         };
-        let pinned = epoch::pin();
+        let pinned = pinned::pin();
         let page = shard.directory.page(prefix, &pinned);
         match self.core.page_leases(page, &pinned) {
             Some(found) => {
@@ -106,7 +106,7 @@ impl<K, S, C> core::fmt::Debug for Iter<K, S, C> {
 
 impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
     /// The live leases of a page; `None` if it is being replaced.
-    fn page_leases(&self, page: &Page<K>, _pinned: &Guard) -> Option<Vec<(K, LeaseInfo)>> {
+    fn page_leases(&self, page: &Page<K>, _pinned: &Pinned) -> Option<Vec<(K, LeaseInfo)>> {
         let now = self.clock.now();
         let mut leases = Vec::new();
         for (index, slot) in page.slots().iter().enumerate() {
@@ -125,7 +125,7 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
 
     /// How many slots have a word for which `which` holds, given it and its page's time.
     pub(super) fn count(&self, which: impl Fn(Word, u64) -> bool) -> usize {
-        let pinned = epoch::pin();
+        let pinned = pinned::pin();
         let now = self.clock.now();
         let of_page = |page: &Page<K>| {
             let time = page.time(now);

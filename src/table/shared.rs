@@ -22,11 +22,11 @@ use crate::granted;
 use crate::hash::Hash;
 use crate::id::{HolderId, TableId};
 use crate::page::Page;
+use crate::pinned::{self, Pinned};
 use crate::room::Room;
 use crate::shard::{Ctx, Found, Limits, NoSlot, Shard};
 use crate::slot::{self, Slot};
 use crate::stats::{Event, Striped};
-use crate::sync::epoch::{self, Guard};
 use crate::sync::std_arc::Arc;
 use crate::sync::std_atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::sync::{Mutex, RwLock};
@@ -102,9 +102,12 @@ impl<K, S, C> Core<K, S, C> {
         &self.shards[hash.shard(self.limits.shard_bits)]
     }
 
-    pub(crate) fn ctx<'a>(&'a self, now: u64, pinned: &'a Guard) -> Ctx<'a, K, S> {
-        let Self { hasher, limits, room, stats, events, gaps, .. } = self;
-        Ctx { hasher, limits, room, stats, events, gaps, pinned, now }
+    pub(crate) fn ctx<'a>(&'a self, now: u64, pinned: &'a Pinned) -> Ctx<'a, K, S>
+    where
+        C: Clock,
+    {
+        let Self { hasher, limits, room, stats, events, gaps, clock, .. } = self;
+        Ctx { hasher, limits, room, stats, events, gaps, pinned, clock, now }
     }
 }
 
@@ -269,7 +272,7 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
         K: Borrow<Q>,
         Q: std::hash::Hash + Eq + ToOwned<Owned = K> + ?Sized,
     {
-        let pinned = epoch::pin();
+        let pinned = pinned::pin();
         let page = entry.page(&pinned);
         let page = page.unwrap_or_else(|| self.shard(hash).page(hash, &self.limits, &pinned));
         let found = page.search(hash, key, &pinned);
@@ -340,7 +343,7 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
         hash: Hash,
         key: &Q,
         want: Want,
-        pinned: &Guard,
+        pinned: &Pinned,
     ) -> Result<Handle<K>, AcquireError>
     where
         K: Borrow<Q>,
@@ -360,7 +363,7 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
         hash: Hash,
         key: &Q,
         mut want: Want,
-        pinned: &Guard,
+        pinned: &Pinned,
     ) -> Result<Handle<K>, AcquireError>
     where
         K: Borrow<Q>,

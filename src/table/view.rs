@@ -9,11 +9,11 @@ use crate::clock::Clock;
 use crate::error::NotHeld;
 use crate::events::EndCause;
 use crate::hash::Hash;
+use crate::pinned;
 use crate::shard::Found;
 use crate::slot;
 use crate::stats::Event;
-use crate::sync::epoch;
-use crate::wait::pass_on::{Ending, Passed};
+use crate::wait::pass_on::Ending;
 use crate::word::{Cause, State, TICK_MAX};
 
 impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
@@ -36,7 +36,7 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
         Q: std::hash::Hash + Eq + ?Sized,
     {
         let hash = Hash::of(&self.hasher, key);
-        let pinned = epoch::pin();
+        let pinned = pinned::pin();
         let now = self.clock.now();
         let found = self.shard(hash).find(hash, key, &self.ctx(now, &pinned))?;
         self.info(&found, now)
@@ -48,9 +48,7 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
         Q: std::hash::Hash + Eq + ?Sized,
     {
         let hash = Hash::of(&self.hasher, key);
-        // Dropped after the pin: whoever is woken may be slow.
-        let _wake;
-        let pinned = epoch::pin();
+        let pinned = pinned::pin();
         loop {
             let now = self.clock.now();
             let ctx = self.ctx(now, &pinned);
@@ -60,12 +58,8 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
             if how == Revoke::Now && found.word.is_waited() {
                 let ending = Ending::Lease(Cause::Revoked);
                 let Ok(passed) = self.shard(hash).pass_on(&found, ending, &ctx) else { continue };
-                let Passed { ended, wake } = passed;
-                _wake = wake;
-                if let Some(ended) = ended {
-                    self.events.tell(ended, now, &pinned);
-                }
                 self.stats.add(Event::Revocation, 1);
+                passed.tell(&ctx);
                 return Ok(info);
             }
             let next = match how {

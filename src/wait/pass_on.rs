@@ -6,33 +6,50 @@ use core::hash::BuildHasher;
 use super::lists::{First, Lists, Serial};
 use super::signal::{Signal, Wake};
 use crate::at::At;
-use crate::events::hub::Hub;
 use crate::events::{EndCause, Ended};
 use crate::granted;
 use crate::hash::Hash;
 use crate::shard::{Ctx, Found, NoSlot, Shard};
 use crate::slot;
 use crate::stats::Event;
-use crate::sync::epoch::Guard;
 use crate::sync::std_arc::Arc;
 use crate::table::Key;
 use crate::table::handle::{Handle, Name};
 use crate::table::shared::Won;
 use crate::word::{Cause, STAMP_MAX, TICK_MAX, TICK_SLACK};
 
-/// What is to be done when a lease was passed on, once no lock is held.
+/// What is to be done when a lease was passed on. The exchange is made, so its end is told of before anything that
+/// may panic.
 #[must_use]
-pub(crate) struct Passed<K> {
-    /// To be told.
+pub(crate) struct Passed<'a, K: Key> {
+    shard: &'a Shard<K>,
     pub(crate) ended: Option<Ended<K>>,
-    pub(crate) wake: Option<Wake>,
+    pub(crate) then: Then<'a, K>,
 }
 
-impl<K: Clone> Passed<K> {
-    /// Tells of the end, and wakes who was granted.
-    pub(crate) fn tell(self, events: &Hub<K>, now: u64, pinned: &Guard) {
-        if let Some(ended) = self.ended {
-            events.tell(ended, now, pinned);
+pub(crate) enum Then<'a, K: Key> {
+    Nothing,
+    /// The page was being replaced when the winner was told of.
+    TellCopy(Name),
+    /// The slot can be granted no more, and those who wait need another.
+    CarryOn(Orphaned<'a, K>, Hash, Arc<K>),
+}
+
+impl<K: Key> Passed<'_, K> {
+    /// Tells of the end, and sees to the rest.
+    pub(crate) fn tell<S: BuildHasher>(mut self, ctx: &Ctx<'_, K, S>) {
+        if let Some(ended) = self.ended.take() {
+            ctx.events.tell(ended, ctx.now, ctx.pinned);
+        }
+        self.finish(ctx);
+    }
+
+    /// Sees to the rest, when the end has been told of.
+    pub(crate) fn finish<S: BuildHasher>(self, ctx: &Ctx<'_, K, S>) {
+        match self.then {
+            Then::Nothing => {}
+            Then::TellCopy(name) => self.shard.tell_copy(name, ctx),
+            Then::CarryOn(orphan, hash, key) => self.shard.carry_on(&orphan, hash, &key, ctx),
         }
     }
 }
@@ -67,32 +84,35 @@ impl Ending {
 
 /// What was done under the lock.
 enum Done<K> {
-    /// The lease was granted to a waiter until this tick of the page.
-    Granted {
-        deadline: u64,
-        name: Name,
-        told: bool,
-        signal: Option<Signal>,
-        key: Option<Arc<K>>,
-    },
+    Granted(Granted<K>),
     /// Nobody waits for it.
     Vacant,
-    /// The slot can be granted no more, and those who wait need another.
-    Buried(Serial, Hash, Arc<K>),
+    Buried(Serial, Hash),
     /// The page's base is too old for the waiter's deadline.
     OutOfRange,
     Moved,
 }
 
+/// The lease that a waiter was granted.
+struct Granted<K> {
+    /// A tick of the page.
+    deadline: u64,
+    name: Name,
+    told: bool,
+    signal: Option<Signal>,
+    /// Of the queue, if it was an orphan: dropped when the lock is free.
+    _key: Option<Arc<K>>,
+}
+
 impl<K: Key> Shard<K> {
     /// Ends what is in a waited word: grants it to the first who waits, or makes it plainly vacant if nobody
-    /// does any more.
+    /// does any more. Whoever is granted it is woken when the pin is over.
     pub(crate) fn pass_on<S: BuildHasher>(
         &self,
         found: &Found<'_, K>,
         ending: Ending,
         ctx: &Ctx<'_, K, S>,
-    ) -> Result<Passed<K>, Moved> {
+    ) -> Result<Passed<'_, K>, Moved> {
         let &Found { page, index, word } = found;
         debug_assert!(word.is_waited());
         if word.is_frozen() {
@@ -107,36 +127,45 @@ impl<K: Key> Shard<K> {
         let bury = word.stamp() == STAMP_MAX || !slot.is_told(word);
         // SAFETY: a waited word that is not frozen is published, and `ctx` is pinned since before it was found.
         let key = bury.then(|| Arc::new(unsafe { slot.with_key(K::clone) }));
-        let done = self.pass_on_locked(found, ending, key, ctx);
-        let wake = match done {
-            Done::Granted { deadline, name, told, signal, key: _key } => {
-                let wake = Wake::up(signal);
-                if page.due.is_after(deadline + 1) {
-                    self.filings.file(page, deadline + 1);
-                }
-                if !told {
-                    self.tell_copy(name, ctx);
-                }
-                ctx.stats.add(Event::Grant, 1);
-                ctx.stats.add(Event::HandOver, 1);
-                Some(wake)
+        // The term counts from the grant, not from before a key was cloned.
+        let ctx = if ended.is_some() || bury { ctx.anew() } else { *ctx };
+        let then = match self.pass_on_locked(found, ending, key.as_ref(), &ctx) {
+            Done::Granted(granted) => self.granted(found, granted, &ctx),
+            Done::Vacant => Then::Nothing,
+            Done::Buried(serial, hash) => {
+                let key = key.expect("only then is it buried");
+                Then::CarryOn(Orphaned { shard: self, serial }, hash, key)
             }
-            Done::Vacant => None,
-            Done::Buried(serial, hash, key) => self.carry_on(serial, hash, &key, ctx),
             Done::OutOfRange => {
-                self.settle(page, ctx, false);
+                self.settle(page, &ctx, false);
                 return Err(Moved);
             }
             Done::Moved => return Err(Moved),
         };
-        Ok(Passed { ended, wake })
+        Ok(Passed { shard: self, ended, then })
+    }
+
+    fn granted<S>(
+        &self,
+        found: &Found<'_, K>,
+        granted: Granted<K>,
+        ctx: &Ctx<'_, K, S>,
+    ) -> Then<'_, K> {
+        let Granted { deadline, name, told, signal, _key } = granted;
+        ctx.pinned.wake_later(Wake::up(signal));
+        if found.page.due.is_after(deadline + 1) {
+            self.filings.file(found.page, deadline + 1);
+        }
+        ctx.stats.add(Event::Grant, 1);
+        ctx.stats.add(Event::HandOver, 1);
+        if told { Then::Nothing } else { Then::TellCopy(name) }
     }
 
     fn pass_on_locked<S>(
         &self,
         found: &Found<'_, K>,
         ending: Ending,
-        key: Option<Arc<K>>,
+        bury: Option<&Arc<K>>,
         ctx: &Ctx<'_, K, S>,
     ) -> Done<K> {
         let &Found { page, index, word } = found;
@@ -150,16 +179,14 @@ impl<K: Key> Shard<K> {
             };
             return slot.transition(word, next).map_or(Done::Moved, |()| Done::Vacant);
         };
-        if let Some(key) = key {
+        if let Some(key) = bury {
             // Counted first: whoever finds the slot buried finds that there is an orphan (invariant P14).
             self.waits.add_orphan();
-            return match slot.transition(word, word.buried(time, ending.cause())) {
-                Ok(()) => Done::Buried(lists.orphan(first, key.clone()), first.hash, key),
-                Err(_) => {
-                    self.waits.remove_orphan();
-                    Done::Moved
-                }
-            };
+            if slot.transition(word, word.buried(time, ending.cause())).is_err() {
+                self.waits.remove_orphan();
+                return Done::Moved;
+            }
+            return Done::Buried(lists.orphan(first, key.clone()), first.hash);
         }
         let deadline = time.saturating_add(first.wish.ticks);
         if deadline > TICK_MAX - TICK_SLACK {
@@ -171,7 +198,7 @@ impl<K: Key> Shard<K> {
             return Done::Moved;
         }
         let won = Won { granted: granted.unwaited(), since: time };
-        self.grant_first(&mut lists, found, first, won, ctx)
+        Done::Granted(self.grant_first(&mut lists, found, first, won, ctx))
     }
 
     /// The first who waits has won: tells who it is, and gives it its lease.
@@ -182,7 +209,7 @@ impl<K: Key> Shard<K> {
         first: First,
         won: Won,
         ctx: &Ctx<'_, K, S>,
-    ) -> Done<K> {
+    ) -> Granted<K> {
         let &Found { page, index, .. } = found;
         let slot = page.slot(index);
         let (stamp, identity) = (won.granted.stamp(), slot.identity());
@@ -198,23 +225,22 @@ impl<K: Key> Shard<K> {
             self.waits.remove_orphan();
         }
         let signal = lists.grant(first, Handle::new(At::new(page, index), name, won));
-        Done::Granted { deadline: won.granted.tick(), name, told, signal, key }
+        Granted { deadline: won.granted.tick(), name, told, signal, _key: key }
     }
 
     /// Finds another slot for those who wait for a resource whose slot was buried, and grants it to the first of
-    /// them. Whoever else asks for the resource meanwhile may do so instead (invariant P14).
+    /// them. Whoever else asks for the resource meanwhile may do so instead (invariant P14). If there is no room,
+    /// or the key's code panics, they ask anew, each for itself.
     fn carry_on<S: BuildHasher>(
         &self,
-        serial: Serial,
+        orphan: &Orphaned<'_, K>,
         hash: Hash,
         key: &K,
         ctx: &Ctx<'_, K, S>,
-    ) -> Option<Wake> {
-        // If there is no room, or the key's code panics, they ask anew, each for itself.
-        let _orphan = Orphaned { shard: self, serial };
+    ) {
         let mut made_room = false;
-        while self.waits.lists.lock().is_orphan(serial) {
-            let found = match self.find_or_insert(hash, key, ctx) {
+        while self.waits.lists.lock().is_orphan(orphan.serial) {
+            let found = match self.find_or_insert(hash, key, &ctx.anew()) {
                 Ok(found) => found,
                 Err(NoSlot::Full) if !made_room => {
                     // The slot that was buried takes up room as long as its page does.
@@ -222,17 +248,18 @@ impl<K: Key> Shard<K> {
                     made_room = true;
                     continue;
                 }
-                Err(_) => return None,
+                Err(_) => return,
             };
             if !found.word.is_waited() || found.word.is_leased() {
                 // Somebody else did it, or all of them went away.
-                return None;
+                return;
             }
-            if let Ok(passed) = self.pass_on(&found, Ending::Vacancy(Some(serial)), ctx) {
-                return passed.wake;
+            // The term counts from the grant, not from before a page was replaced.
+            let ctx = ctx.anew();
+            if let Ok(passed) = self.pass_on(&found, Ending::Vacancy(Some(orphan.serial)), &ctx) {
+                return passed.finish(&ctx);
             }
         }
-        None
     }
 
     /// The orphan whose key is that of a slot, which was found waited and vacant.
@@ -255,7 +282,7 @@ impl<K: Key> Shard<K> {
 }
 
 /// A queue that has lost its slot. Dropped, it sends those away who are still in it.
-struct Orphaned<'a, K> {
+pub(crate) struct Orphaned<'a, K> {
     shard: &'a Shard<K>,
     serial: Serial,
 }

@@ -11,9 +11,9 @@ use crate::clock::Clock;
 use crate::error::AcquireError;
 use crate::hash::Hash;
 use crate::id::HolderId;
+use crate::pinned::{self, Pinned};
 use crate::shard::Found;
 use crate::stats::Event;
-use crate::sync::epoch::{self, Guard};
 use crate::table::Key;
 use crate::table::attempt::Attempt;
 use crate::table::handle::Handle;
@@ -47,7 +47,7 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
     {
         let Ask { hash, holder, ticks } = ask;
         let shard = self.shard(hash);
-        let pinned = epoch::pin();
+        let pinned = pinned::pin();
         loop {
             let page = shard.page(hash, &self.limits, &pinned);
             let found = match page.search(hash, key, &pinned) {
@@ -75,7 +75,7 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
         found: &Found<'_, K>,
         hash: Hash,
         want: Want,
-        pinned: &Guard,
+        pinned: &Pinned,
     ) -> Attempt<K> {
         let &Found { page, index, word } = found;
         let held = word.is_leased() && !word.is_reclaimable(page.time(want.now));

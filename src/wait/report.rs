@@ -10,9 +10,9 @@ use super::lists::{Ticket, Wish};
 use crate::clock::Clock;
 use crate::hash::Hash;
 use crate::id::{HolderId, Token};
+use crate::pinned::{self, Pinned};
 use crate::shard::Shard;
 use crate::slot;
-use crate::sync::epoch::{self, Guard};
 use crate::table::Key;
 use crate::table::shared::Core;
 
@@ -112,7 +112,7 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
         Q: std::hash::Hash + Eq + ?Sized,
     {
         let hash = Hash::of(&self.hasher, key);
-        let pinned = epoch::pin();
+        let pinned = pinned::pin();
         let now = self.clock.now();
         let shard = self.shard(hash);
         let Some(found) = shard.find(hash, key, &self.ctx(now, &pinned)) else {
@@ -133,7 +133,7 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
 
     fn seen_in(&self, shard: &Shard<K>) -> Vec<Seen<K>> {
         let queues = shard.waits.lists.lock().places();
-        let pinned = epoch::pin();
+        let pinned = pinned::pin();
         let seen = |(hash, identity)| self.seen_at(shard, hash, identity, &pinned);
         queues.into_iter().filter_map(seen).collect()
     }
@@ -144,7 +144,7 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
         shard: &Shard<K>,
         hash: Hash,
         identity: u64,
-        pinned: &Guard,
+        pinned: &Pinned,
     ) -> Option<Seen<K>> {
         loop {
             let now = self.clock.now();

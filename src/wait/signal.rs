@@ -33,7 +33,11 @@ impl Signal {
         match self {
             Self::Thread(thread) => thread.unpark(),
             // A waker that panics harms nobody but its own task. The panic hook has reported it.
-            Self::Task(waker) => drop(catch_unwind(AssertUnwindSafe(|| waker.wake()))),
+            Self::Task(waker) => {
+                let woken = catch_unwind(AssertUnwindSafe(|| waker.wake()));
+                // What it panicked with may panic again, when it is dropped.
+                woken.unwrap_or_else(core::mem::forget);
+            }
         }
     }
 
