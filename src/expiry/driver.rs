@@ -4,8 +4,10 @@ use core::hash::BuildHasher;
 use core::time::Duration;
 use std::borrow::Cow;
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::alarm::Alarm;
+use super::sweep::RETRY;
 use crate::clock::Clock;
 use crate::sync::Mutex;
 use crate::sync::std_arc::{Arc, Weak};
@@ -186,7 +188,12 @@ fn run<K: Key, S: BuildHasher, C: Clock>(
     loop {
         alarm.awake();
         let Some(core) = table.upgrade() else { return };
-        let nap = core.sweep_and_say_until_when(budget);
+        // A clock may panic, or what others deferred: those who wait depend on this thread.
+        let swept = catch_unwind(AssertUnwindSafe(|| core.sweep_and_say_until_when(budget)));
+        let nap = swept.unwrap_or_else(|panic| {
+            core::mem::forget(panic);
+            Some(RETRY)
+        });
         // Before sleeping; perhaps the last: then the table goes here.
         drop(core);
         if let Some(time) = nap {

@@ -27,7 +27,7 @@ use crate::table::shared::Core;
 /// Ends of other threads that are told to the listener, for each page of the budget.
 const TOLD_PER_PAGE: usize = 64;
 /// After how long what panicked is tried again, at least.
-const RETRY: Duration = Duration::from_secs(1);
+pub(super) const RETRY: Duration = Duration::from_secs(1);
 /// Places that are swept together.
 const BATCH: usize = 32;
 

@@ -275,7 +275,7 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
     /// Sees to it that a lease that was just granted until a deadline is looked at when it is over. The
     /// page cannot begin another life meanwhile.
     #[inline(always)]
-    pub(super) fn see_to(&self, page: &Page<K>, deadline: u64) {
+    pub(crate) fn see_to(&self, page: &Page<K>, deadline: u64) {
         if EVENTS && page.due.is_after(deadline + 1) {
             self.filings.file(page, deadline + 1);
         }

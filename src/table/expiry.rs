@@ -158,7 +158,8 @@ impl<K: Key, S: BuildHasher, C: Clock> Builder<K, S, C> {
     ///
     /// Ends that other threads bring about wait in memory until somebody sweeps; those that wait when the table
     /// goes are not told. If the listener panics,
-    /// the panic hook reports it, and it is called for the next end all the same. It may use the table; if
+    /// the panic hook reports it, and it is called for the next end all the same. It may use the table, but must
+    /// not wait for a lease: that could be one that this very sweep is to pass on. If
     /// it holds a handle of it, the two keep each other, for ever: give it a
     /// [weak one](LeaseTable::downgrade). It is told of each end once, in no particular order: of two leases of
     /// one resource the tokens say which came first.

@@ -21,7 +21,7 @@ use super::queue::{Ask, Begun};
 use super::signal::Signal;
 use super::timers::Timer;
 use crate::clock::{Clock, QuantaClock};
-use crate::error::AcquireError;
+use crate::error::{AcquireError, Held};
 use crate::hash::Hash;
 use crate::id::HolderId;
 use crate::lease::Lease;
@@ -32,6 +32,15 @@ use crate::table::{DefaultHashBuilder, Key};
 
 /// What comes of it.
 type Leases<'t, K, S, C> = Result<Vec<Lease<'t, K, S, C>>, WaitError>;
+
+/// How far it went.
+enum Advance<'t, K: Key, S: BuildHasher, C: Clock> {
+    Done(Leases<'t, K, S, C>),
+    Waits,
+    /// Some of what it held was lost, and the rest given back: it is to begin again. Not at once, without a look
+    /// at anything else: if the term is too short for all of them, it never ends.
+    Lost,
+}
 
 /// One of the resources.
 struct Wanted<K> {
@@ -98,25 +107,28 @@ where
     }
 
     /// Goes on as far as possible without waiting.
-    fn advance(&mut self, who: &Who<'_>) -> Poll<Leases<'t, K, S, C>> {
+    fn advance(&mut self, who: &Who<'_>) -> Advance<'t, K, S, C> {
         loop {
-            if self.core.clock.now() >= self.renew_at {
-                self.renew();
+            if self.core.clock.now() >= self.renew_at && !self.renew() {
+                return Advance::Lost;
             }
             let step = match &self.place {
                 Some(place) => match self.turn(place, who) {
-                    None => return Poll::Pending,
-                    Some(turn) => self.take(turn),
+                    None => return Advance::Waits,
+                    Some(turn) => {
+                        // The ticket is taken: nothing is left to be given up.
+                        core::mem::forget(self.place.take());
+                        self.take(turn)
+                    }
                 },
-                None if self.held.len() == self.wanted.len() => match self.finish() {
-                    Some(leases) => return Poll::Ready(Ok(leases)),
-                    None => Ok(()),
-                },
+                None if self.held.len() == self.wanted.len() => {
+                    return self.finish().map_or(Advance::Lost, |leases| Advance::Done(Ok(leases)));
+                }
                 None => self.ask(who),
             };
             if let Err(error) = step {
                 self.let_go(0);
-                return Poll::Ready(Err(error));
+                return Advance::Done(Err(error));
             }
         }
     }
@@ -129,8 +141,6 @@ where
     }
 
     fn take(&mut self, turn: Turn<K>) -> Result<(), WaitError> {
-        // The ticket is taken: nothing is left to be given up.
-        core::mem::forget(self.place.take());
         match turn {
             Turn::Granted(handle) => {
                 let lease = Lease::new(self.core, handle);
@@ -221,11 +231,11 @@ where
         self.core.term_ticks(self.term)?;
         self.core.ready_to_wait()?;
         loop {
-            if let Poll::Ready(done) = self.advance(&Who::Thread) {
-                return done;
-            }
-            if is_past(until) {
-                return self.time_out(until);
+            match self.advance(&Who::Thread) {
+                Advance::Done(done) => return done,
+                _ if is_past(until) => return self.time_out(),
+                Advance::Lost => continue,
+                Advance::Waits => {}
             }
             let now = self.core.clock.now();
             let nap = match self.renew_at {
@@ -240,22 +250,24 @@ where
     }
 
     /// The last look, which also says who holds the one that was waited for.
-    fn time_out(mut self, until: Option<Instant>) -> Leases<'t, K, S, C> {
-        let next = self.held.len();
-        self.place = None;
-        let key = &self.wanted[next].key;
-        let handle = self.core.acquire(key, self.holder, self.term)?;
-        self.hold(Lease::new(self.core, handle));
-        // It came just then. The rest, if there is any, is only asked for.
-        for next in next + 1..self.wanted.len() {
-            let key = &self.wanted[next].key;
-            let handle = self.core.acquire(key, self.holder, self.term)?;
-            self.hold(Lease::new(self.core, handle));
+    fn time_out(mut self) -> Leases<'t, K, S, C> {
+        if let Some(place) = self.place.take() {
+            // It may have come just then.
+            let turn = place.leave();
+            self.take(turn)?;
         }
-        match self.finish() {
-            Some(leases) => Ok(leases),
-            // Some of it was lost: it begins again, for one look.
-            None => self.wait(until),
+        for Wanted { key, .. } in &self.wanted[self.held.len()..] {
+            let handle = self.core.acquire(key, self.holder, self.term)?;
+            self.held.push(Lease::new(self.core, handle));
+        }
+        let first = self.held.first().map(Lease::token);
+        match (self.finish(), first) {
+            (None, Some(token)) => {
+                // The term was too short for all of them: it is its own leases that it lost.
+                let (holder, retry_after) = (Some(self.holder), Duration::ZERO);
+                Err(WaitError::TimedOut(Held { holder, token, retry_after, waiters: 0 }))
+            }
+            (leases, _) => Ok(leases.unwrap_or_default()),
         }
     }
 }
@@ -308,8 +320,13 @@ where
         let this = self.get_mut();
         let pursuit = this.pursuit.as_mut().expect("polled after it was done");
         let begun = this.core.term_ticks(pursuit.term).and_then(|_| this.core.ready_to_wait());
-        let done = match begun {
-            Ok(()) => pursuit.advance(&Who::Task(cx.waker())),
+        let done = match begun.map(|()| pursuit.advance(&Who::Task(cx.waker()))) {
+            Ok(Advance::Done(done)) => Poll::Ready(done),
+            Ok(Advance::Waits) => Poll::Pending,
+            Ok(Advance::Lost) => {
+                cx.waker().wake_by_ref();
+                Poll::Pending
+            }
             Err(error) => Poll::Ready(Err(error.into())),
         };
         let renew_at = pursuit.renew_at;

@@ -45,7 +45,7 @@ pub(super) struct Place<'t, K: Key, S: BuildHasher, C: Clock> {
 
 impl<K: Key, S: BuildHasher, C: Clock> Place<'_, K, S, C> {
     /// Gives the place up: what had become of it by then.
-    fn leave(self) -> Turn<K> {
+    pub(super) fn leave(self) -> Turn<K> {
         core::mem::ManuallyDrop::new(self).turn_now()
     }
 
@@ -105,14 +105,16 @@ where
         K: Borrow<Q>,
         Q: std::hash::Hash + Eq + ToOwned<Owned = K> + ?Sized,
     {
-        let ask = Ask { hash: Hash::of(&self.hasher, key), holder, ticks: self.term_ticks(term)? };
+        let hash = Hash::of(&self.hasher, key);
         self.ready_to_wait()?;
         while !is_past(until) {
+            // Each time: the table may have been closed.
+            let ask = Ask { hash, holder, ticks: self.term_ticks(term)? };
             let ticket = match self.begin(ask, key, || Signal::Thread(thread::current()))? {
                 Begun::Granted(handle) => return Ok(handle),
                 Begun::Queued(ticket) => ticket,
             };
-            match (Place { core: self, hash: ask.hash, ticket }).wait(until) {
+            match (Place { core: self, hash, ticket }).wait(until) {
                 // One that is over by now is of no use: wait again.
                 Turn::Granted(handle) if self.is_in_time(&handle) => return Ok(handle),
                 Turn::Closed => return Err(WaitError::Closed),

@@ -33,6 +33,19 @@ pub(crate) struct Ask {
     pub(crate) ticks: u64,
 }
 
+/// A lease that is given back when this is dropped.
+struct GiveBack<'a, K: Key, S: BuildHasher, C: Clock> {
+    core: &'a Core<K, S, C>,
+    handle: &'a Handle<K>,
+}
+
+impl<K: Key, S: BuildHasher, C: Clock> Drop for GiveBack<'_, K, S, C> {
+    fn drop(&mut self) {
+        // If somebody else ended it, that is as well.
+        let _ = self.core.release(self.handle);
+    }
+}
+
 impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
     /// Grants a resource, or queues for it. `signal` is made when there is no other way, under no lock.
     pub(crate) fn begin<Q>(
@@ -108,7 +121,13 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
             !word.is_frozen() && word.is_leased() && !self.can_take_over(found.page, word, now);
         let marked = held && (word.is_waited() || slot.transition(word, word.waited()).is_ok());
         let signal = signal.take_if(|_| marked);
-        Ok(signal.map(|signal| lists.push(slot.identity(), ask.hash, wish, signal)))
+        let ticket = signal.map(|signal| lists.push(slot.identity(), ask.hash, wish, signal));
+        drop(lists);
+        if ticket.is_some() {
+            // Whoever was granted it may have been suspended before it saw to that.
+            self.see_to(found.page, word.tick());
+        }
+        Ok(ticket)
     }
 
     /// What has become of a waiter; `None` as long as it waits.
@@ -154,10 +173,11 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
     /// Whether a lease that was granted to a waiter is still of use. One that is over is not kept until it lapses:
     /// others may wait.
     pub(crate) fn is_in_time(&self, handle: &Handle<K>) -> bool {
+        // Also if the look at it panics.
+        let back = GiveBack { core: self, handle };
         let in_time = self.check(handle).is_ok();
-        if !in_time {
-            // If somebody else ended it, that is as well.
-            let _ = self.release(handle);
+        if in_time {
+            core::mem::forget(back);
         }
         in_time
     }
@@ -165,8 +185,7 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
     /// A waiter goes, and wants nothing any more: what it was granted is passed on.
     pub(crate) fn abandon(&self, hash: Hash, ticket: Ticket) {
         if let Turn::Granted(handle) = self.leave(hash, ticket) {
-            // If it is over already, it was passed on.
-            let _ = self.release(&handle);
+            drop(GiveBack { core: self, handle: &handle });
         }
     }
 }
