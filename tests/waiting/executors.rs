@@ -14,7 +14,7 @@ const ROUNDS: u64 = 100;
 async fn work(table: LeaseTable<u64>, inside: Arc<AtomicU64>, total: Arc<AtomicU64>, n: u64) {
     for round in 0..ROUNDS {
         let id = HolderId::mint();
-        if (round + n) % 3 == 0 {
+        if (round + n).is_multiple_of(3) {
             let leases = table.acquire_all_async(&[2, 1, 3], id, TERM).await.unwrap();
             assert_eq!(leases.len(), 3);
             visit(&inside, &total).await;

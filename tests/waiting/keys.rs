@@ -86,7 +86,7 @@ fn survives(op: Op, n: u64) -> bool {
         assert!(waits.len() <= left);
         left = waits.len();
     }
-    assert_eq!(left, 0, "{op:?} {n}: {} still wait", left);
+    assert_eq!(left, 0, "{op:?} {n}: {left} still wait");
     drop(waits);
     assert!(table.waiting().is_empty());
     let mut waits = Waits::new();

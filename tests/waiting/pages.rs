@@ -13,8 +13,8 @@ fn inv_15_pages_that_are_replaced_keep_their_queues() {
         (0..5).map(|key| table.try_acquire(&key, holder(1), HOUR).unwrap()).collect();
     let mut waits: Vec<_> =
         (0..20).map(|n| table.acquire_async(&(n % 5), holder(10 + n), HOUR)).collect();
-    for n in 0..20 {
-        is_pending(&mut waits[n]);
+    for (n, wait) in waits.iter_mut().enumerate() {
+        is_pending(wait);
         replace_pages(&table, &clock, 1000 + 1000 * n as u64);
     }
     assert!(table.stats().evictions > 0);
