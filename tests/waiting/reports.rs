@@ -160,19 +160,16 @@ fn no_cycle_is_told_of_that_never_was() {
                     // It never waits while it holds anything.
                     for n in 0..1500 {
                         let key = (n + thread) % 3;
-                        let lease = table.acquire(&key, holder(1 + thread), TERM).unwrap();
+                        let lease = table.acquire(&key, holder(1 + thread), HOUR).unwrap();
                         lease.release().unwrap();
                     }
                     done.fetch_add(1, SeqCst);
                 });
             }
-            let mut looks = 0;
             while done.load(SeqCst) < 3 {
                 let found = table.deadlocks();
                 assert!(found.is_empty(), "{found:?}");
-                looks += 1;
             }
-            assert!(looks > 0);
         });
     });
 }
@@ -211,7 +208,7 @@ impl Clock for Meddling {
 /// changes hands.
 #[test]
 fn a_report_is_of_one_moment() {
-    for reads in 0..4 {
+    for reads in 0.. {
         let clock = Meddling(Arc::default());
         let table = LeaseTable::<u64>::builder().clock(clock.clone()).shards(1).sweep_by_hand();
         let table = table.build().unwrap();
@@ -223,6 +220,11 @@ fn a_report_is_of_one_moment() {
             let (by, waiters) = (waiting.holder, &waiting.waiters);
             assert!(!waiters.iter().any(|it| Some(it.holder) == by), "{reads}: {waiting:?}");
         }
-        *clock.0.lock().unwrap() = None;
+        // The lease reads the clock as it goes: not while that is locked.
+        let left = clock.0.lock().unwrap().take();
+        if left.is_some() {
+            assert!(reads > 0, "it looks at the clock");
+            break;
+        }
     }
 }
