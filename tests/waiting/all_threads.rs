@@ -40,10 +40,10 @@ fn random_subsets(table: &LeaseTable<u64>, keys: u64, rounds: u64) {
                     let distinct: HashSet<u64> = wanted.iter().copied().collect();
                     let id = HolderId::mint();
                     let leases = match rng.below(4) {
-                        0 => run(table.acquire_all_async(&wanted, id, TERM)).unwrap(),
+                        0 => run(table.acquire_all_async(&wanted, id, HOUR)).unwrap(),
                         1 => {
                             let timeout = Duration::from_micros(rng.below(200));
-                            match table.acquire_all_for(&wanted, id, TERM, timeout) {
+                            match table.acquire_all_for(&wanted, id, HOUR, timeout) {
                                 Ok(leases) => leases,
                                 Err(WaitError::TimedOut(_)) => continue,
                                 Err(other) => panic!("{other}"),
@@ -51,11 +51,11 @@ fn random_subsets(table: &LeaseTable<u64>, keys: u64, rounds: u64) {
                         }
                         2 => {
                             // Given up after a poll or two.
-                            let mut all = table.acquire_all_async(&wanted, id, TERM);
+                            let mut all = table.acquire_all_async(&wanted, id, HOUR);
                             let _ = poll(&mut all).map(drop);
                             continue;
                         }
-                        _ => table.acquire_all(&wanted, id, TERM).unwrap(),
+                        _ => table.acquire_all(&wanted, id, HOUR).unwrap(),
                     };
                     assert_eq!(leases.len(), distinct.len());
                     for key in &distinct {
@@ -91,7 +91,7 @@ fn every_order_of_the_same_resources_is_no_deadlock() {
                 let table = &table;
                 scope.spawn(move || {
                     for _ in 0..300 {
-                        let leases = table.acquire_all(&order, HolderId::mint(), TERM).unwrap();
+                        let leases = table.acquire_all(&order, HolderId::mint(), HOUR).unwrap();
                         assert_eq!(leases.len(), 3);
                         assert!(leases.iter().all(|lease| lease.check().is_ok()));
                     }

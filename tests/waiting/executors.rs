@@ -15,15 +15,15 @@ async fn work(table: LeaseTable<u64>, inside: Arc<AtomicU64>, total: Arc<AtomicU
     for round in 0..ROUNDS {
         let id = HolderId::mint();
         if (round + n).is_multiple_of(3) {
-            let leases = table.acquire_all_async(&[2, 1, 3], id, TERM).await.unwrap();
+            let leases = table.acquire_all_async(&[2, 1, 3], id, HOUR).await.unwrap();
             assert_eq!(leases.len(), 3);
             visit(&inside, &total).await;
         } else if (round + n) % 3 == 1 {
-            let lease = table.acquire_owned_async(&1, id, TERM).await.unwrap();
+            let lease = table.acquire_owned_async(&1, id, HOUR).await.unwrap();
             visit(&inside, &total).await;
             lease.release().unwrap();
         } else {
-            let lease = table.acquire_async(&1, id, TERM).await.unwrap();
+            let lease = table.acquire_async(&1, id, HOUR).await.unwrap();
             visit(&inside, &total).await;
             lease.release().unwrap();
         }
@@ -61,10 +61,21 @@ fn runs(run: impl FnOnce(Vec<Pin<Box<dyn Future<Output = ()> + Send>>>) + Send +
             let work = work(table.clone(), inside.clone(), total.clone(), n);
             Box::pin(work) as Pin<Box<dyn Future<Output = ()> + Send>>
         };
-        run((0..TASKS).map(task).collect());
+        let tasks = (0..TASKS).map(task).collect();
+        // Held until all of them wait: how often they meet after that is up to the executor.
+        let first = table.try_acquire_owned(&1, HolderId::mint(), HOUR).unwrap();
+        std::thread::scope(|scope| {
+            let table = &table;
+            scope.spawn(move || {
+                let waiting = || table.waiting().iter().map(|it| it.waiters.len() as u64).sum();
+                wait_for("all of them", || TASKS == waiting());
+                first.release().unwrap();
+            });
+            run(tasks);
+        });
         assert_eq!(total.load(SeqCst), TASKS * ROUNDS);
         assert!(table.is_empty() && table.waiting().is_empty());
-        assert!(table.stats().waits > 0);
+        assert!(table.stats().waits >= TASKS);
     });
 }
 
