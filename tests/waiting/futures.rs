@@ -226,12 +226,12 @@ fn inv_31_the_waker_of_the_last_poll_is_woken() {
 #[test]
 fn inv_31_granted_while_the_waker_is_cloned() {
     let (table, _clock) = by_hand();
-    let table: &'static Table = Box::leak(Box::new(table));
     let lease = table.try_acquire(&1, holder(1), TERM).unwrap();
     let mut wait = table.acquire_async(&1, holder(2), TERM);
     is_pending(&mut wait);
+    let inner = table.clone();
     let waker = wakers::odd(wakers::Op::Clone, move || {
-        _ = table.revoke(&1, Revoke::Now);
+        _ = inner.revoke(&1, Revoke::Now);
     });
     let got = poll_by(&mut wait, &waker);
     assert!(matches!(got, Poll::Ready(Ok(got)) if got.holder() == holder(2)));

@@ -269,16 +269,15 @@ fn inv_32_a_waker_that_blocks_holds_no_lock() {
 fn inv_32_each_waker_releases_what_it_was_woken_for() {
     watched(|| {
         let (table, _clock) = by_hand();
-        let table: &'static Table = Box::leak(Box::new(table));
         let lease = table.try_acquire(&1, holder(1), TERM).unwrap();
         let served = Arc::new(AtomicU64::new(0));
         for n in 0..50 {
-            let mut wait = table.acquire_async(&1, holder(2 + n), TERM);
+            let mut wait = table.acquire_owned_async(&1, holder(2 + n), TERM);
             let (slot, in_waker) = (Arc::new(Mutex::new(None)), served.clone());
             let mine: Arc<Mutex<Option<_>>> = slot.clone();
             let waker = odd(Op::Wake, move || {
                 let mut wait = mine.lock().unwrap().take().unwrap();
-                let lease: Guard<'static> = granted(&mut wait);
+                let lease: Owned = granted(&mut wait);
                 assert_eq!(lease.holder(), holder(2 + in_waker.fetch_add(1, SeqCst)));
                 lease.release().unwrap();
             });
@@ -296,7 +295,6 @@ fn inv_32_each_waker_releases_what_it_was_woken_for() {
 fn inv_32_timers_wake_the_rest_after_a_panic() {
     watched(|| {
         let (table, clock) = by_hand();
-        let table: &'static Table = Box::leak(Box::new(table));
         // Those in the first half hold what nobody else wants, and wait for the last one.
         let mut waits: Vec<_> = (0..6)
             .map(|n| table.acquire_all_async(&[10 + n, 20 + n], holder(2 + n), TERM))
@@ -319,10 +317,10 @@ fn inv_32_timers_wake_the_rest_after_a_panic() {
             .collect();
         let counts: Vec<_> = (0..6).map(|_| Count::new()).collect();
         for (n, wait) in waits.iter_mut().enumerate() {
-            let (count, inner) = (counts[n].0.clone(), table);
+            let (count, inner) = (counts[n].0.clone(), table.downgrade());
             let waker = odd(Op::Wake, move || {
                 count.0.fetch_add(1, SeqCst);
-                let _ = inner.sweep(1);
+                let _ = inner.upgrade().map(|table| table.sweep(1));
                 if n % 2 == 0 {
                     planned_panic();
                 }
@@ -331,11 +329,11 @@ fn inv_32_timers_wake_the_rest_after_a_panic() {
             assert!(polled.is_pending() || polled.is_ready());
         }
         let hold_one = (0..6).filter(|n| {
-            [10 + n, 20 + n].iter().any(|key| holder_of(table, *key) == Some(holder(2 + n)))
+            [10 + n, 20 + n].iter().any(|key| holder_of(&table, *key) == Some(holder(2 + n)))
         });
         let hold_one = hold_one.count() as u64;
         clock.advance(TERM);
-        sweep_all(table, 10);
+        sweep_all(&table, 10);
         let woken: u64 = counts.iter().map(|(count, _)| count.get()).sum();
         assert_eq!(woken, hold_one);
     });
