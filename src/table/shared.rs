@@ -117,30 +117,29 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
     pub(crate) fn term_ticks(&self, term: Duration) -> Result<u64, AcquireError> {
         let ticks = self.rate.ticks_floor(term);
         // Relaxed: whoever knows that the table was closed finds it closed; no other order matters.
-        if ticks.wrapping_sub(1) < self.gate.load(Ordering::Relaxed) {
-            return Ok(ticks);
+        if ticks.wrapping_sub(1) >= self.gate.load(Ordering::Relaxed) {
+            self.check_term_and_closed(term)?;
         }
-        self.term_ticks_slow(ticks, term)
+        Ok(ticks)
     }
 
     /// For a term that is very short, or very long, or comes after the table was closed.
     #[cold]
-    fn term_ticks_slow(&self, ticks: u64, term: Duration) -> Result<u64, AcquireError> {
-        match self.checked_ticks(ticks, term) {
-            Ok(_) if self.is_closed() => Err(AcquireError::Closed),
-            done => done,
-        }
+    #[inline(never)]
+    fn check_term_and_closed(&self, term: Duration) -> Result<(), AcquireError> {
+        self.check_term(term)?;
+        if self.is_closed() { Err(AcquireError::Closed) } else { Ok(()) }
     }
 
     /// The bound is on the term itself: one above the longest may be as many whole ticks.
-    fn checked_ticks(&self, ticks: u64, term: Duration) -> Result<u64, AcquireError> {
-        match ticks {
-            0 => Err(AcquireError::TermZero),
-            _ if term > self.term_max => {
-                Err(AcquireError::TermTooLong { requested: term, max: self.term_max })
-            }
-            ticks => Ok(ticks),
+    fn check_term(&self, term: Duration) -> Result<(), AcquireError> {
+        if self.rate.ticks_floor(term) == 0 {
+            return Err(AcquireError::TermZero);
         }
+        if term > self.term_max {
+            return Err(AcquireError::TermTooLong { requested: term, max: self.term_max });
+        }
+        Ok(())
     }
 
     /// As [`term_ticks`](Self::term_ticks). Leases are renewed also when the table is closed.
@@ -150,13 +149,15 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
     }
 
     #[cold]
+    #[inline(never)]
     fn renewal_ticks_slow(&self, term: Duration) -> Result<u64, RenewError> {
-        self.checked_ticks(self.rate.ticks_floor(term), term).map_err(|error| match error {
-            AcquireError::TermTooLong { requested, max } => {
-                RenewError::TermTooLong { requested, max }
+        match self.check_term(term) {
+            Ok(()) => Ok(self.rate.ticks_floor(term)),
+            Err(AcquireError::TermTooLong { requested, max }) => {
+                Err(RenewError::TermTooLong { requested, max })
             }
-            _ => RenewError::TermZero,
-        })
+            Err(_) => Err(RenewError::TermZero),
+        }
     }
 
     pub(crate) fn is_closed(&self) -> bool {
