@@ -1,6 +1,6 @@
 //! A pin, and those who are to be woken when it is over.
 
-use core::cell::RefCell;
+use core::cell::{Cell, RefCell};
 use core::ops::Deref;
 
 use crate::sync::epoch::{self, Guard};
@@ -11,16 +11,21 @@ use crate::wait::Wake;
 pub(crate) struct Pinned {
     // Dropped first.
     guard: Guard,
+    /// Seldom more than one.
+    wake: Cell<Option<Wake>>,
     wakes: RefCell<Vec<Wake>>,
 }
 
+#[inline]
 pub(crate) fn pin() -> Pinned {
-    Pinned { guard: epoch::pin(), wakes: RefCell::new(Vec::new()) }
+    Pinned { guard: epoch::pin(), wake: Cell::new(None), wakes: RefCell::new(Vec::new()) }
 }
 
 impl Pinned {
     pub(crate) fn wake_later(&self, wake: Wake) {
-        self.wakes.borrow_mut().push(wake);
+        if let Some(other) = self.wake.replace(Some(wake)) {
+            self.wakes.borrow_mut().push(other);
+        }
     }
 }
 

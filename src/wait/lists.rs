@@ -45,26 +45,37 @@ impl Ticket {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Serial(u64);
 
+/// Two cache lines, which go from who waits to who ends the lease and back.
+#[repr(align(64))]
 pub(crate) struct Waiter<K> {
     pub(crate) wish: Wish,
     pub(crate) turn: Turn<K>,
     /// Taken out when it is woken.
     pub(crate) signal: Option<Signal>,
     /// Its neighbours in the queue, and the queue: as long as it waits.
-    queue: usize,
-    before: Option<usize>,
-    behind: Option<usize>,
+    queue: u32,
+    before: u32,
+    behind: u32,
+}
+
+/// No neighbour.
+const NOBODY: u32 = u32::MAX;
+
+/// The number of something in a slab: so many do not fit into memory.
+fn short(index: usize) -> u32 {
+    u32::try_from(index).ok().filter(|index| *index != NOBODY).expect("fewer than 2^32 waiters")
 }
 
 /// First come, first served: those who wait for one resource.
+#[repr(align(64))]
 struct Queue {
     serial: Serial,
     hash: Hash,
     /// The resource's slot; 0 while it has none.
     identity: u64,
-    first: usize,
-    last: usize,
-    len: usize,
+    first: u32,
+    last: u32,
+    len: u32,
 }
 
 /// A queue whose resource lost its slot, as that can be granted no more, and has yet to get another.
@@ -73,16 +84,18 @@ struct Orphan<K> {
     key: Arc<K>,
 }
 
+/// In this order, so that what is always used lies together.
+#[repr(C)]
 pub(crate) struct Lists<K> {
-    waiters: Slab<Waiter<K>>,
-    queues: Slab<Queue>,
-    by_identity: HashMap<u64, usize, FixedState>,
     /// The identity and the queue that were asked for last: a resource that goes to and fro is found without the
     /// map, and keeps its queue when that is empty for a moment. No identity is 0.
     recent: (u64, usize),
+    closed: bool,
+    waiters: Slab<Waiter<K>>,
+    queues: Slab<Queue>,
     orphans: Vec<Orphan<K>>,
     serials: u64,
-    closed: bool,
+    by_identity: HashMap<u64, usize, FixedState>,
 }
 
 impl<K> Default for Lists<K> {
@@ -115,24 +128,22 @@ impl<K> Lists<K> {
 
     /// Puts a waiter at the end of the queue of a slot.
     pub(crate) fn push(&mut self, identity: u64, hash: Hash, wish: Wish, signal: Signal) -> Ticket {
-        let queue = self.queue_for(identity, hash);
-        let last = self.queues[queue].last;
-        let empty = self.queues[queue].len == 0;
+        let of = self.queue_for(identity, hash);
+        let queue = &mut self.queues[of];
+        let before = if queue.len == 0 { NOBODY } else { queue.last };
         let index = self.waiters.insert(Waiter {
             wish,
             turn: Turn::Waiting,
             signal: Some(signal),
-            queue,
-            before: (!empty).then_some(last),
-            behind: None,
+            queue: short(of),
+            before,
+            behind: NOBODY,
         });
-        let queue = &mut self.queues[queue];
-        queue.last = index;
+        queue.last = short(index);
         queue.len += 1;
-        if empty {
-            queue.first = index;
-        } else {
-            self.waiters[last].behind = Some(index);
+        match before {
+            NOBODY => queue.first = short(index),
+            before => self.waiters[before as usize].behind = short(index),
         }
         Ticket(index)
     }
@@ -168,7 +179,7 @@ impl<K> Lists<K> {
 
     /// How many wait for the resource in a slot.
     pub(crate) fn len_of(&self, identity: u64) -> usize {
-        self.find(identity).map_or(0, |queue| self.queues[queue].len)
+        self.find(identity).map_or(0, |queue| self.queues[queue].len as usize)
     }
 
     /// The first of those who wait for the resource in a slot; or, if it has no queue, in that orphan.
@@ -178,14 +189,14 @@ impl<K> Lists<K> {
         let queue = &self.queues[index];
         // An orphan may be empty.
         (queue.len > 0).then(|| {
-            let wish = self.waiters[queue.first].wish;
+            let wish = self.waiters[queue.first as usize].wish;
             First { wish, hash: queue.hash, more: queue.len > 1, queue: index }
         })
     }
 
     /// The first has been granted: it leaves the queue, and is to be woken.
     pub(crate) fn grant(&mut self, first: First, handle: Handle<K>) -> Option<Signal> {
-        let index = self.queues[first.queue].first;
+        let index = self.queues[first.queue].first as usize;
         self.unlink(index);
         let waiter = &mut self.waiters[index];
         waiter.turn = Turn::Granted(handle);
@@ -195,15 +206,16 @@ impl<K> Lists<K> {
     /// Takes a waiter that still waits out of its queue.
     fn unlink(&mut self, index: usize) {
         let Waiter { queue: of, before, behind, .. } = self.waiters[index];
+        let of = of as usize;
         let queue = &mut self.queues[of];
         queue.len -= 1;
         match before {
-            Some(before) => self.waiters[before].behind = behind,
-            None => queue.first = behind.unwrap_or(0),
+            NOBODY => queue.first = behind,
+            before => self.waiters[before as usize].behind = behind,
         }
         match behind {
-            Some(behind) => self.waiters[behind].before = before,
-            None => queue.last = before.unwrap_or(0),
+            NOBODY => queue.last = before,
+            behind => self.waiters[behind as usize].before = before,
         }
         let Queue { identity, len, .. } = *queue;
         if len == 0 && identity != 0 && identity != self.recent.0 {
@@ -281,10 +293,11 @@ impl<K> Lists<K> {
     }
 
     fn send_away(&mut self, queue: usize, turn: impl Fn() -> Turn<K>) -> Vec<Signal> {
-        let mut next = (self.queues[queue].len > 0).then_some(self.queues[queue].first);
+        let Queue { first, len, .. } = self.queues[queue];
+        let mut next = if len > 0 { first } else { NOBODY };
         let mut signals = Vec::new();
-        while let Some(index) = next {
-            let waiter = &mut self.waiters[index];
+        while next != NOBODY {
+            let waiter = &mut self.waiters[next as usize];
             waiter.turn = turn();
             next = waiter.behind;
             signals.extend(waiter.signal.take());
@@ -315,11 +328,11 @@ impl<K> Lists<K> {
     }
 
     fn wishes_in(&self, queue: &Queue) -> Vec<(Ticket, Wish)> {
-        let mut next = (queue.len > 0).then_some(queue.first);
-        let walk = core::iter::from_fn(|| {
-            let index = next?;
+        let mut next = queue.first;
+        let walk = (0..queue.len).map(|_| {
+            let index = next as usize;
             next = self.waiters[index].behind;
-            Some((Ticket(index), self.waiters[index].wish))
+            (Ticket(index), self.waiters[index].wish)
         });
         walk.collect()
     }

@@ -152,7 +152,9 @@ impl<K: Key> Shard<K> {
         ctx: &Ctx<'_, K, S>,
     ) -> Then<'_, K> {
         let Granted { deadline, name, told, signal, _key } = granted;
-        ctx.pinned.wake_later(Wake::up(signal));
+        if let Some(signal) = signal {
+            ctx.pinned.wake_later(Wake::up(signal));
+        }
         if found.page.due.is_after(deadline + 1) {
             self.filings.file(found.page, deadline + 1);
         }

@@ -10,8 +10,8 @@ use crate::sync::thread::Thread;
 pub(crate) struct Wake(Option<Signal>);
 
 impl Wake {
-    pub(crate) fn up(signal: impl Into<Option<Signal>>) -> Self {
-        Self(signal.into())
+    pub(crate) fn up(signal: Signal) -> Self {
+        Self(Some(signal))
     }
 }
 
