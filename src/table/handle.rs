@@ -14,7 +14,7 @@ use crate::events::EndCause;
 use crate::hash::Hash;
 use crate::id::{HolderId, Token};
 use crate::page::Page;
-use crate::pinned;
+use crate::pinned::{self, Pinned};
 use crate::shard::Found;
 use crate::slot::{self, Slot};
 use crate::stats::Event;
@@ -123,7 +123,8 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
     pub(crate) fn check(&self, handle: &Handle<K>) -> Result<Valid, Lost> {
         let (page, slot) = self.deref(handle);
         let word = slot.word();
-        if word == handle.word() && handle.is_in(slot) {
+        // Whether or not somebody waits for it.
+        if word.unwaited() == handle.word() && handle.is_in(slot) {
             let time = page.time(self.clock.now());
             // The second look: the time was that of this life of the page (invariant P4).
             if word.is_valid(time) && slot.is_still(word) {
@@ -183,7 +184,7 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
             self.stats.add(Event::Release, 1);
             return Ok(());
         }
-        self.release_slow(handle.name)
+        self.release_slow(handle.name, Some((handle.at.load(), word)))
     }
 
     /// The deadline's distance, without saying anything about a lease that is over.
@@ -293,8 +294,8 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
 
     #[cold]
     #[inline(never)]
-    pub(crate) fn release_slow(&self, name: Name) -> Result<(), Lost> {
-        let done = self.try_release(name);
+    pub(crate) fn release_slow(&self, name: Name, left: Option<(At<K>, Word)>) -> Result<(), Lost> {
+        let done = self.try_release(name, left);
         match done {
             Ok(()) => self.stats.add(Event::Release, 1),
             Err(_) => self.stats.add(Event::Stale, 1),
@@ -302,14 +303,35 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
         done
     }
 
-    fn try_release(&self, name: Name) -> Result<(), Lost> {
+    /// A lease where its handle left it, if it is there, as it was but that somebody waits for it now.
+    fn left_waited<'g>(
+        &'g self,
+        identity: u64,
+        (at, word): (At<K>, Word),
+        _pinned: &'g Pinned,
+    ) -> Option<Found<'g, K>> {
+        // SAFETY: handles are used with the table that made them, which `self` keeps.
+        let (page, slot) = unsafe { at.get() };
+        let word = word.waited();
+        // If the word was the same before and after the page was found open, the page was in use in between; and
+        // it stays the same page under this pin.
+        let here = slot.word() == word
+            && slot.identity() == identity
+            && page.is_open()
+            && slot.is_still(word);
+        here.then(|| Found { page, index: at.index(), word })
+    }
+
+    fn try_release(&self, name: Name, left: Option<(At<K>, Word)>) -> Result<(), Lost> {
         let (identity, stamp) = (name.identity(), name.stamp());
         let shard = self.shard(name.hash);
         let pinned = pinned::pin();
         loop {
             let now = self.clock.now();
             let ctx = self.ctx(now, &pinned);
-            let found = shard.find_identity(name.hash, identity, &ctx).ok_or(Lost::Gone)?;
+            let found = left.and_then(|left| self.left_waited(identity, left, &pinned));
+            let found = found.or_else(|| shard.find_identity(name.hash, identity, &ctx));
+            let found = found.ok_or(Lost::Gone)?;
             let Found { page, index, word } = found;
             let slot = page.slot(index);
             if word.stamp() != stamp || !word.is_leased() {

@@ -415,7 +415,7 @@ impl<K: Key, S: BuildHasher, C: Clock> LeaseTable<K, S, C> {
     /// ```
     pub fn release(&self, grant: Grant) -> Result<(), Lost> {
         self.expect_own(grant)?;
-        self.core.release_slow(grant.name())
+        self.core.release_slow(grant.name(), None)
     }
 
     /// As [`Lease::check`], for a grant by value.
