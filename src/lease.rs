@@ -51,7 +51,8 @@ pub enum Status {
 /// after that, it does nothing to the lease of whoever came next.
 ///
 /// All methods take `&self`, and the guard is `Sync`: one thread may renew what another works under.
-/// They are lock-free and never block.
+/// They are lock-free and never block; but releasing, or dropping, what somebody [waits](crate::docs::waiting)
+/// for takes the shard's wait lock, and wakes who is next.
 ///
 /// # Example
 ///
