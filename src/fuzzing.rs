@@ -46,6 +46,7 @@ pub struct Fields {
     pub tick: u64,
     pub stamp: u64,
     pub state: State,
+    pub waited: bool,
     pub frozen: bool,
 }
 
@@ -75,6 +76,10 @@ pub enum Step {
     Released { since: u64 },
     End { since: u64, cause: Cause },
     Close { until: u64 },
+    Wait,
+    Unwait,
+    PassOn { deadline: u64, more: bool },
+    Bury { now: u64, ended: Option<Cause> },
 }
 
 /// Where it leads: to a word, or why to none.
@@ -89,6 +94,7 @@ pub enum Outcome {
     NotGranted,
     Dead,
     Refused,
+    Waited,
     Unchanged,
     Expired,
     Closing,
@@ -127,7 +133,7 @@ pub fn never(tick: u64) -> u64 {
 /// A word of these fields.
 #[must_use]
 pub fn pack(fields: Fields) -> u64 {
-    let Fields { mut tick, stamp, state, frozen } = fields;
+    let Fields { mut tick, stamp, state, waited, frozen } = fields;
     let state = match state {
         State::Free => word::State::Free,
         State::Claimed => word::State::Claimed,
@@ -140,6 +146,7 @@ pub fn pack(fields: Fields) -> u64 {
         State::Expired => word::State::Expired,
     };
     let word = Word::new(tick, stamp, state);
+    let word = if waited { word.waited() } else { word.unwaited() };
     if frozen { word.frozen() } else { word.thawed() }.bits()
 }
 
@@ -159,7 +166,8 @@ pub fn unpack(bits: u64) -> Fields {
         word::State::Closing => State::Closing,
         word::State::Expired => State::Expired,
     };
-    Fields { tick, stamp: word.stamp(), state, frozen: word.is_frozen() }
+    let (waited, frozen) = (word.is_waited(), word.is_frozen());
+    Fields { tick, stamp: word.stamp(), state, waited, frozen }
 }
 
 /// What a word says of itself at a tick.
@@ -197,6 +205,12 @@ pub fn apply(bits: u64, step: Step) -> Outcome {
         Step::Released { since } => Outcome::To(word.released(since).bits()),
         Step::End { since, cause } => Outcome::To(word.end(since, cause.into()).bits()),
         Step::Close { until } => Outcome::To(word.close(until).bits()),
+        Step::Wait => Outcome::To(word.waited().bits()),
+        Step::Unwait => Outcome::To(word.unwaited().bits()),
+        Step::PassOn { deadline, more } => Outcome::To(word.passed_on(deadline, more).bits()),
+        Step::Bury { now, ended } => {
+            Outcome::To(word.buried(now, ended.map(word::Cause::from)).bits())
+        }
     }
 }
 
@@ -210,6 +224,7 @@ fn acquired(found: word::Acquire) -> Outcome {
         }
         word::Acquire::Dead => Outcome::Dead,
         word::Acquire::Refused => Outcome::Refused,
+        word::Acquire::Waited => Outcome::Waited,
         word::Acquire::Frozen => Outcome::Frozen,
     }
 }

@@ -38,6 +38,10 @@ choice! {
         Release { since: Tick },
         ReleaseUnread { since: Tick },
         Revoke { now: Tick, grace: Option<u64> },
+        Wait,
+        Unwait,
+        PassOn { now: Tick, until: Until, more: bool },
+        Bury { now: Tick, cause: u8 },
         Freeze,
         Copy { tick: Tick },
     }
@@ -87,7 +91,7 @@ struct Life {
 
 impl Life {
     fn begin(floor: u64, stamp: u64) -> Self {
-        let model = Fields { tick: floor, stamp, state: State::Free, frozen: false };
+        let model = Fields { tick: floor, stamp, state: State::Free, waited: false, frozen: false };
         let word = if stamp == 0 { fuzzing::never(floor) } else { fuzzing::pack(model) };
         assert_eq!(word, model::bits(model), "the word that a life begins with");
         Self { floor, word, model, seen: HashSet::from([word]) }
@@ -109,7 +113,7 @@ impl Life {
 
     /// The step that a move is for this word; `None` if nobody would take it.
     fn step(&self, step: Move) -> Option<Step> {
-        let Fields { tick, state, frozen, .. } = self.model;
+        let Fields { tick, stamp, state, waited, frozen } = self.model;
         let open = !frozen;
         let leased = model::is_leased(self.model);
         Some(match step {
@@ -153,6 +157,19 @@ impl Life {
                     None => Step::End { since: now, cause: Cause::Revoked },
                     Some(grace) => Step::Close { until: now.saturating_add(grace).min(TICK_MAX) },
                 }
+            }
+            // Of a slot that is claimed, too: it may be for a queue that has none.
+            Move::Wait if open && !waited && (leased || state == State::Claimed) => Step::Wait,
+            Move::Unwait if open && waited && !leased && state != State::Claimed => Step::Unwait,
+            Move::PassOn { now, until, more }
+                if open && waited && state != State::Claimed && stamp < STAMP_MAX =>
+            {
+                Step::PassOn { deadline: self.deadline(self.tick(now), until)?, more }
+            }
+            Move::Bury { now, cause } if open && waited && state != State::Claimed => {
+                let causes = [Cause::Released, Cause::Lapsed, Cause::Revoked, Cause::Superseded];
+                let ended = leased.then_some(causes[usize::from(cause % 4)]);
+                Step::Bury { now: self.tick(now), ended }
             }
             Move::Freeze if open => Step::Freeze,
             _ => return None,

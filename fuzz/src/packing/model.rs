@@ -2,10 +2,10 @@
 
 use leasehold::fuzzing::{Cause, Fields, Look, Outcome, STAMP_MAX, State, Step};
 
-/// The bits of a word: `[tick 42 | stamp 18 | frozen 1 | state 3]`, the lowest two bits of a vacant
+/// The bits of a word: `[tick 42 | stamp 17 | waited 1 | frozen 1 | state 3]`, the lowest two bits of a vacant
 /// one's tick being its cause.
 pub(super) fn bits(fields: Fields) -> u64 {
-    let Fields { tick, stamp, state, frozen } = fields;
+    let Fields { tick, stamp, state, waited, frozen } = fields;
     let (state, cause) = match state {
         State::Free => (0, 0),
         State::Claimed => (1, 0),
@@ -17,7 +17,8 @@ pub(super) fn bits(fields: Fields) -> u64 {
         State::Closing => (4, 0),
         State::Expired => (5, 0),
     };
-    (tick + cause) * (1 << 22) + stamp * (1 << 4) + u64::from(frozen) * (1 << 3) + state
+    let flags = u64::from(waited) * (1 << 4) + u64::from(frozen) * (1 << 3);
+    (tick + cause) * (1 << 22) + stamp * (1 << 5) + flags + state
 }
 
 pub(super) fn is_leased(fields: Fields) -> bool {
@@ -42,7 +43,7 @@ pub(super) fn look(fields: Fields, now: u64) -> Look {
 }
 
 fn vacant(tick: u64, stamp: u64, cause: Cause) -> Fields {
-    Fields { tick: tick / 4 * 4, stamp, state: State::Vacant(cause), frozen: false }
+    Fields { tick: tick / 4 * 4, stamp, state: State::Vacant(cause), waited: false, frozen: false }
 }
 
 /// Where a transition has to lead.
@@ -55,9 +56,10 @@ pub(super) fn apply(word: Fields, step: Step) -> Outcome {
                 return Outcome::NotClaimed;
             }
             let stamp = word.stamp + 1;
-            to(Fields { tick: now / 4 * 4, stamp, state: State::Claimed, frozen: false })
+            let tick = now / 4 * 4;
+            to(Fields { tick, stamp, state: State::Claimed, waited: false, frozen: false })
         }
-        Step::Unclaim => to(Fields { state: State::Free, ..word }),
+        Step::Unclaim => to(Fields { state: State::Free, waited: false, ..word }),
         Step::Publish => to(Fields { state: State::Vacant(Cause::Released), ..word }),
         Step::Freeze => to(Fields { frozen: true, ..word }),
         Step::Acquire { now, deadline, told, same_holder } => {
@@ -65,7 +67,7 @@ pub(super) fn apply(word: Fields, step: Step) -> Outcome {
         }
         Step::GrantVacant { deadline } => {
             let vacant = matches!(word.state, State::Vacant(_));
-            if !vacant || word.frozen || is_dead(word) {
+            if !vacant || word.frozen || word.waited || is_dead(word) {
                 return Outcome::NotGranted;
             }
             to(Fields { tick: deadline, stamp: word.stamp + 1, state: State::Held, ..word })
@@ -76,12 +78,22 @@ pub(super) fn apply(word: Fields, step: Step) -> Outcome {
         Step::Close { until } => {
             to(Fields { tick: word.tick.min(until), state: State::Closing, ..word })
         }
+        Step::Wait => to(Fields { waited: true, ..word }),
+        Step::Unwait => to(Fields { waited: false, ..word }),
+        Step::PassOn { deadline, more } => {
+            let stamp = word.stamp + 1;
+            to(Fields { tick: deadline, stamp, state: State::Held, waited: more, frozen: false })
+        }
+        Step::Bury { now, ended } => to(bury(word, now, ended)),
     }
 }
 
 fn acquire(word: Fields, (now, deadline): (u64, u64), told: bool, same_holder: bool) -> Outcome {
     if word.frozen {
         return Outcome::Frozen;
+    }
+    if word.waited {
+        return Outcome::Waited;
     }
     if is_dead(word) {
         return Outcome::Dead;
@@ -99,12 +111,15 @@ fn acquire(word: Fields, (now, deadline): (u64, u64), told: bool, same_holder: b
         let next = Fields { tick: deadline, stamp: word.stamp + 1, state: State::Held, ..word };
         return Outcome::Granted { next: bits(next), ended };
     }
-    // A vacant word stays as it ended, but for its stamp.
-    let next = match ended {
+    Outcome::Buried { next: bits(bury(word, now, ended)), ended }
+}
+
+/// A vacant word stays as it ended, but for its stamp.
+fn bury(word: Fields, now: u64, ended: Option<Cause>) -> Fields {
+    match ended {
         Some(cause) => vacant(word.tick.min(now), STAMP_MAX, cause),
-        None => Fields { stamp: STAMP_MAX, ..word },
-    };
-    Outcome::Buried { next: bits(next), ended }
+        None => Fields { stamp: STAMP_MAX, waited: false, ..word },
+    }
 }
 
 fn renew(word: Fields, stamp: u64, now: u64, deadline: u64) -> Outcome {
