@@ -1,6 +1,8 @@
 //! What the table promises about waiting, as plain data: a queue for each resource, and a list of who asked.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
+
+use leasehold::AcquireError;
 
 /// How a lease stands that nobody has ended yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,14 +68,25 @@ pub(crate) struct Future {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Polled {
     Pending,
-    Closed,
+    Not(AcquireError),
     /// The resources and their grants, in the order in which they are wanted.
     Granted(Vec<(usize, u64)>),
+}
+
+/// What comes of asking without waiting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Asked {
+    Granted(u64),
+    /// By whom is in the model.
+    Held,
+    Not(AcquireError),
 }
 
 #[derive(Debug, Default)]
 pub(crate) struct Model {
     pub(crate) now: u64,
+    retention: u64,
+    capacity_max: Option<usize>,
     pub(crate) resources: Vec<Resource>,
     pub(crate) futures: Vec<Future>,
     pub(crate) closed: bool,
@@ -83,9 +96,14 @@ pub(crate) struct Model {
 }
 
 impl Model {
-    pub(crate) fn new(resources: usize, now: u64) -> Self {
+    pub(crate) fn new(
+        resources: usize,
+        now: u64,
+        retention: u64,
+        capacity_max: Option<usize>,
+    ) -> Self {
         let resources = (0..resources).map(|_| Resource::default()).collect();
-        Self { now, resources, ..Self::default() }
+        Self { now, retention, capacity_max, resources, ..Self::default() }
     }
 
     pub(crate) fn valid(&self, key: usize) -> Option<Lease> {
@@ -116,8 +134,21 @@ impl Model {
         }
     }
 
-    /// Asks for a resource without waiting; who is in the way is in the model.
-    pub(crate) fn ask(&mut self, key: usize, holder: u64, ticks: u64) -> Option<u64> {
+    /// Why a resource that has no lease cannot be had, if it cannot: what is held takes up room.
+    pub(crate) fn ask_for_another(&self) -> Result<(), AcquireError> {
+        let held = self.resources.iter().filter(|resource| resource.lease.is_some()).count();
+        match self.capacity_max {
+            _ if self.closed => Err(AcquireError::Closed),
+            Some(capacity_max) if held >= capacity_max => Err(AcquireError::Full { capacity_max }),
+            _ => Ok(()),
+        }
+    }
+
+    /// Asks for a resource without waiting.
+    pub(crate) fn ask(&mut self, key: usize, holder: u64, ticks: u64) -> Asked {
+        if self.closed {
+            return Asked::Not(AcquireError::Closed);
+        }
         loop {
             let Resource { lease, queue } = &self.resources[key];
             match lease {
@@ -128,9 +159,15 @@ impl Model {
                             && lease.holder == holder
                             && queue.is_empty()) =>
                 {
-                    return None;
+                    return Asked::Held;
                 }
-                _ => return Some(self.grant(key, holder, ticks)),
+                Some(_) => return Asked::Granted(self.grant(key, holder, ticks)),
+                None => {
+                    let room = self.ask_for_another();
+                    return room.map_or_else(Asked::Not, |()| {
+                        Asked::Granted(self.grant(key, holder, ticks))
+                    });
+                }
             }
         }
     }
@@ -159,12 +196,15 @@ impl Model {
         }
     }
 
-    pub(crate) fn release(&mut self, key: usize, grant: u64) -> bool {
+    /// Whether it was there to be released. `None`: it may have been forgotten, as it lapsed long ago.
+    pub(crate) fn release(&mut self, key: usize, grant: u64) -> Option<bool> {
         let Some(lease) = self.resources[key].lease.filter(|lease| lease.grant == grant) else {
-            return false;
+            return Some(false);
         };
+        let forgotten = self.now > lease.deadline + self.retention;
+        let waited = !self.resources[key].queue.is_empty();
         self.end(key);
-        lease.stand != Stand::Expired
+        (waited || !forgotten).then_some(lease.stand != Stand::Expired)
     }
 
     /// With a grace, or at once.
@@ -273,7 +313,7 @@ impl Model {
     pub(crate) fn poll(&mut self, n: usize) -> Polled {
         if self.futures[n].all && self.closed {
             self.drop_future(n);
-            return Polled::Closed;
+            return Polled::Not(AcquireError::Closed);
         }
         let polled = self.advance(n);
         let future = &mut self.futures[n];
@@ -292,7 +332,7 @@ impl Model {
                 Place::Waits(_) => return Polled::Pending,
                 Place::Closed => {
                     self.drop_future(n);
-                    return Polled::Closed;
+                    return Polled::Not(AcquireError::Closed);
                 }
                 Place::Granted(key, grant) => {
                     self.futures[n].place = Place::None;
@@ -309,23 +349,51 @@ impl Model {
                         return Polled::Granted(wanted.into_iter().zip(held).collect());
                     }
                 }
-                Place::None if self.closed => {
-                    self.drop_future(n);
-                    return Polled::Closed;
-                }
                 Place::None => {
                     let key = wanted[held.len()];
-                    if let Some(grant) = self.ask(key, holder, ticks) {
-                        self.hold(n, grant);
-                    } else {
-                        self.waits += 1;
-                        let wish = Wish { future: n, holder, ticks, since: self.now };
-                        self.resources[key].queue.push_back(wish);
-                        self.futures[n].place = Place::Waits(key);
-                        return Polled::Pending;
+                    match self.ask(key, holder, ticks) {
+                        Asked::Granted(grant) => self.hold(n, grant),
+                        Asked::Held => {
+                            self.waits += 1;
+                            let wish = Wish { future: n, holder, ticks, since: self.now };
+                            self.resources[key].queue.push_back(wish);
+                            self.futures[n].place = Place::Waits(key);
+                            return Polled::Pending;
+                        }
+                        Asked::Not(error) => {
+                            self.drop_future(n);
+                            return Polled::Not(error);
+                        }
                     }
                 }
             }
+        }
+    }
+
+    // ---- reports -------------------------------------------------------------------------------
+
+    /// Who waits for what, and who holds that.
+    pub(crate) fn links(&self) -> HashSet<(u64, usize, u64)> {
+        let resources = self.resources.iter().enumerate();
+        let held = resources.filter_map(|(key, it)| Some((key, it.lease?.holder, &it.queue)));
+        held.flat_map(|(key, by, queue)| queue.iter().map(move |wish| (wish.holder, key, by)))
+            .collect()
+    }
+
+    /// Those who wait for themselves, by way of whomever.
+    pub(crate) fn deadlocked(&self) -> HashSet<u64> {
+        let mut ways: HashSet<(u64, u64)> =
+            self.links().into_iter().map(|(waiter, _, by)| (waiter, by)).collect();
+        loop {
+            let longer = ways.iter().flat_map(|&(from, over)| {
+                let on = ways.iter().filter(move |way| way.0 == over);
+                on.map(move |way| (from, way.1))
+            });
+            let longer: HashSet<_> = longer.filter(|way| !ways.contains(way)).collect();
+            if longer.is_empty() {
+                return ways.into_iter().filter(|way| way.0 == way.1).map(|way| way.0).collect();
+            }
+            ways.extend(longer);
         }
     }
 }

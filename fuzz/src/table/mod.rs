@@ -22,6 +22,7 @@ use self::model::look::Walk;
 use self::model::{Id, Model};
 use self::subject::{Paced, Subject};
 use crate::clock::Rate;
+use crate::collect;
 
 type Table<K> = LeaseTable<K, Spread, Paced>;
 type Owned<K> = OwnedLease<K, Spread, Paced>;
@@ -71,13 +72,6 @@ fn play<K: Subject>(input: &Input) {
     drop(table);
     ends.outlives(owned);
     collect();
-}
-
-/// Lets whatever waits for a grace period be done: nobody is pinned.
-fn collect() {
-    for _ in 0..4 {
-        crossbeam_epoch::pin().flush();
-    }
 }
 
 struct Play<'t, K: Subject> {
