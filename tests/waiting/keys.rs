@@ -1,6 +1,7 @@
 //! Keys whose code panics while somebody waits.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Mutex;
 
 use leasehold::{Causes, Revoke};
 
@@ -157,4 +158,136 @@ fn inv_38_a_queue_that_cannot_be_carried_on_is_asked_for_anew() {
     }
     drop((table, key));
     census.assert_all_gone();
+}
+
+/// The lease ends in whatever moment of a call that does not wait: it is granted, at the last look if not before.
+#[test]
+fn inv_33_the_last_look_counts() {
+    for all in [false, true] {
+        for n in 0.. {
+            let census = Census::new();
+            let clock = ManualClock::new();
+            let table: Table<Odd> = build(&clock, |setup| setup.shards(1).sweep_by_hand());
+            let key = Odd::new(1, &census);
+            let ended = Mutex::new(table.try_acquire_owned(&key, holder(1), TERM).ok());
+            let (happens, calls) = (Arc::new(AtomicU64::new(0)), AtomicU64::new(0));
+            let told = happens.clone();
+            census.plan(move |op, _| {
+                if op == Op::Hash && calls.fetch_add(1, SeqCst) == n {
+                    told.store(1, SeqCst);
+                    drop(ended.lock().unwrap().take());
+                }
+            });
+            let zero = Duration::ZERO;
+            let granted = if all {
+                table.acquire_all_for([&key], holder(2), TERM, zero).map(drop)
+            } else {
+                table.acquire_for(&key, holder(2), TERM, zero).map(drop)
+            };
+            let happened = happens.load(SeqCst) == 1;
+            assert_eq!(granted.is_ok(), happened, "{all}, {n}: {granted:?}");
+            census.unplan();
+            if !happened {
+                assert!(n > 1, "it hashes more often");
+                break;
+            }
+        }
+    }
+}
+
+/// A claim that was made for nobody, and is made again when there is a queue whose slot was buried meanwhile: it is
+/// for that queue, which is not overtaken (P14).
+#[test]
+fn inv_35_a_claim_that_is_made_again_is_for_those_who_wait_by_then() {
+    watched(|| {
+        let census = Census::new();
+        let clock = ManualClock::new();
+        let table: Table<Odd> = build(&clock, |setup| setup.shards(1).sweep_by_hand());
+        let (tell, blocked) = mpsc::channel();
+        let (resume, resumed) = mpsc::channel::<()>();
+        let (tell_wait, wait) = mpsc::channel();
+        let meanwhile = {
+            let (table, census) = (table.clone(), census.clone());
+            move || {
+                let key = Odd::new(1, &census);
+                let mut lease = table.try_acquire_owned(&key, holder(1), TERM).unwrap();
+                while lease.token().get() & STAMP_MAX != STAMP_MAX {
+                    drop(lease);
+                    lease = table.try_acquire_owned(&key, holder(1), TERM).unwrap();
+                }
+                let mut wait = table.acquire_owned_async(&key, holder(2), TERM);
+                is_pending(&mut wait);
+                // Whoever carries the queue on is kept in the second clone: that for the new slot.
+                let (clones, resumed) = (AtomicU64::new(0), Mutex::new(resumed));
+                census.plan(move |op, _| {
+                    if op == Op::Clone && clones.fetch_add(1, SeqCst) == 1 {
+                        tell.send(()).unwrap();
+                        let _ = resumed.lock().unwrap().recv();
+                    }
+                });
+                let releases = std::thread::spawn(move || drop(lease));
+                blocked.recv_timeout(LONG).expect("the slot is buried");
+                tell_wait.send((wait, releases)).unwrap();
+            }
+        };
+        // In the clone for the claim, after it looked for those who wait.
+        let meanwhile = Mutex::new(Some(meanwhile));
+        census.plan(move |op, _| {
+            let run = (op == Op::Clone).then(|| meanwhile.lock().unwrap().take()).flatten();
+            if let Some(run) = run {
+                run();
+            }
+        });
+        let asked = table.try_acquire(&Odd::new(1, &census), holder(9), TERM).map(drop);
+        census.unplan();
+        let (mut wait, releases) = wait.recv().unwrap();
+        drop(resume);
+        releases.join().unwrap();
+        assert_eq!(refusal(asked).holder, Some(holder(2)));
+        let lease: OwnedLease<Odd, _, _> = granted(&mut wait);
+        assert_eq!(lease.holder(), holder(2));
+    });
+}
+
+/// The term counts from the grant, not from before the keys were compared.
+#[test]
+fn inv_16_a_key_that_takes_its_time_does_not_shorten_the_term() {
+    let census = Census::new();
+    let clock = ManualClock::new();
+    let table: Table<Odd> = build(&clock, |setup| setup.shards(1).sweep_by_hand());
+    let key = Odd::new(1, &census);
+    table.try_acquire(&key, holder(1), TERM).unwrap().release().unwrap();
+    let (compared, runs_on) = (Arc::new(AtomicU64::new(0)), clock.clone());
+    let told = compared.clone();
+    census.plan(move |op, _| {
+        if op == Op::Eq {
+            told.fetch_add(1, SeqCst);
+            runs_on.advance(SEC);
+        }
+    });
+    let lease = granted(&mut table.acquire_async(&key, holder(2), TERM));
+    census.unplan();
+    assert!(compared.load(SeqCst) > 0);
+    assert_eq!(lease.remaining(), TERM);
+}
+
+/// Each report of a resource is of one moment, also if it changes hands while the key is cloned for it.
+#[test]
+fn inv_38_a_key_that_meddles_with_a_report() {
+    let census = Census::new();
+    let clock = ManualClock::new();
+    let table: Table<Odd> = build(&clock, |setup| setup.shards(1).sweep_by_hand());
+    let key = Odd::new(1, &census);
+    let lease = Mutex::new(table.try_acquire_owned(&key, holder(1), TERM).ok());
+    let mut waits = [2, 3].map(|id| table.acquire_async(&key, holder(id), TERM));
+    waits.iter_mut().for_each(is_pending);
+    census.plan(move |op, _| {
+        if op == Op::Clone {
+            drop(lease.lock().unwrap().take());
+        }
+    });
+    let waiting = table.waiting();
+    census.unplan();
+    let by: Vec<_> = waiting[0].waiters.iter().map(|waiter| waiter.holder).collect();
+    assert_eq!((waiting[0].holder, by), (Some(holder(2)), vec![holder(3)]));
 }

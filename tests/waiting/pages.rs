@@ -188,17 +188,19 @@ fn inv_43_waiting_takes_no_memory_that_stays() {
     // Many hand-overs, of distinct resources.
     let mut flat = 0;
     for n in 0..20_000_u64 {
-        let lease = table.try_acquire(&(n % 500), holder(1), HOUR).unwrap();
-        let mut wait = table.acquire_async(&(n % 500), holder(2), HOUR);
+        let lease = table.try_acquire(&n, holder(1), HOUR).unwrap();
+        let mut wait = table.acquire_async(&n, holder(2), HOUR);
         is_pending(&mut wait);
         drop(lease);
         granted(&mut wait).release().unwrap();
         if n % 100 == 0 {
             clock.advance(SEC);
         }
-        if n == 10_000 {
+        // By then the first of them are forgotten.
+        if n == 4_000 {
             flat = table.memory_bytes();
         }
     }
-    assert!(table.memory_bytes() <= flat + flat / 2, "{flat}, then {}", table.memory_bytes());
+    // Small pages go on to be split now and then; queues that nobody forgets would be three times as much, and more.
+    assert!(table.memory_bytes() <= 2 * flat, "{flat}, then {}", table.memory_bytes());
 }
