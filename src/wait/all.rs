@@ -37,8 +37,8 @@ type Leases<'t, K, S, C> = Result<Vec<Lease<'t, K, S, C>>, WaitError>;
 enum Advance<'t, K: Key, S: BuildHasher, C: Clock> {
     Done(Leases<'t, K, S, C>),
     Waits,
-    /// Some of what it held was lost, and the rest given back: it is to begin again. Not at once, without a look
-    /// at anything else: if the term is too short for all of them, it never ends.
+    /// Some of what it held was lost, and the rest given back, and not for the first time: the caller is to look at
+    /// other things, as it never ends if the term is too short for all of them.
     Lost,
 }
 
@@ -106,11 +106,15 @@ where
         Self { core, wanted, held, place, holder, term, renew_at: u64::MAX }
     }
 
-    /// Goes on as far as possible without waiting.
+    /// Goes on as far as possible without waiting. It begins again once at most.
     fn advance(&mut self, who: &Who<'_>) -> Advance<'t, K, S, C> {
+        let mut lost = false;
         loop {
             if self.core.clock.now() >= self.renew_at && !self.renew() {
-                return Advance::Lost;
+                if lost {
+                    return Advance::Lost;
+                }
+                lost = true;
             }
             let step = match &self.place {
                 Some(place) => match self.turn(place, who) {
@@ -121,9 +125,14 @@ where
                         self.take(turn)
                     }
                 },
-                None if self.held.len() == self.wanted.len() => {
-                    return self.finish().map_or(Advance::Lost, |leases| Advance::Done(Ok(leases)));
-                }
+                None if self.held.len() == self.wanted.len() => match self.finish() {
+                    Some(leases) => return Advance::Done(Ok(leases)),
+                    None if lost => return Advance::Lost,
+                    None => {
+                        lost = true;
+                        Ok(())
+                    }
+                },
                 None => self.ask(who),
             };
             if let Err(error) = step {
