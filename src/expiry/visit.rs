@@ -7,6 +7,7 @@ use crate::events::{EndCause, Ended};
 use crate::page::{Page, SLOTS};
 use crate::prefetch::prefetch;
 use crate::shard::{Ctx, Found, Shard};
+use crate::slot::Slot;
 use crate::stats::Event;
 use crate::table::Key;
 use crate::wait::pass_on::Ending;
@@ -115,8 +116,15 @@ impl<K: Key, S: BuildHasher> Visit<'_, '_, K, S> {
                 }
                 // The key's code may panic. Then the others go on, and this one is tried again, though not at
                 // once.
-                let lapse = catch_unwind(AssertUnwindSafe(|| self.lapse(index, word, time)));
-                let Ok(found) = lapse else {
+                let found = if word.is_waited() {
+                    catch_unwind(AssertUnwindSafe(|| self.pass_on(index, word)))
+                } else {
+                    // Before the exchange.
+                    let report = || self.ctx.report(self.page, index, word, EndCause::Lapsed);
+                    let report = catch_unwind(AssertUnwindSafe(report));
+                    report.map(|report| self.lapse(slot, word, time, report))
+                };
+                let Ok(found) = found else {
                     self.swept.panics += 1;
                     return Next::At(time.saturating_add(self.retry));
                 };
@@ -130,12 +138,7 @@ impl<K: Key, S: BuildHasher> Visit<'_, '_, K, S> {
     }
 
     /// Ends a lapsed lease, if nobody was faster. Returns the word that is there then.
-    fn lapse(&mut self, index: usize, word: Word, time: u64) -> Word {
-        let slot = self.page.slot(index);
-        if word.is_waited() {
-            return self.pass_on(index, word);
-        }
-        let report = self.ctx.report(self.page, index, word, EndCause::Lapsed);
+    fn lapse(&mut self, slot: &Slot<K>, word: Word, time: u64, report: Option<Ended<K>>) -> Word {
         let ended = word.end(word.tick().min(time), Cause::Lapsed);
         if let Err(found) = slot.transition(word, ended) {
             return found;
@@ -144,6 +147,9 @@ impl<K: Key, S: BuildHasher> Visit<'_, '_, K, S> {
         ended
     }
 
+    /// As [`lapse`](Self::lapse), of a lease that somebody waits for.
+    #[cold]
+    #[inline(never)]
     fn pass_on(&mut self, index: usize, word: Word) -> Word {
         let found = Found { page: self.page, index, word };
         // The term counts from the grant, not from when these visits began.
@@ -155,6 +161,7 @@ impl<K: Key, S: BuildHasher> Visit<'_, '_, K, S> {
         self.page.slot(index).word_for_visit()
     }
 
+    #[inline]
     fn count(&mut self, ended: Option<Ended<K>>) {
         self.swept.lapsed += 1;
         self.ctx.stats.add(Event::Lapse, 1);

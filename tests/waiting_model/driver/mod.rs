@@ -270,7 +270,12 @@ impl<'t> Simulation<'t> {
             }
             Op::Release { lease } => self.release(lease % leases),
             Op::Forget { lease } => {
-                std::mem::forget(self.guards.swap_remove(lease % leases));
+                // Not the share of the table that an owned one has.
+                let (_, _, guard) = self.guards.swap_remove(lease % leases);
+                match guard {
+                    Guard::Lease(lease) => std::mem::forget(lease),
+                    Guard::Owned(lease) => _ = lease.into_grant(),
+                }
             }
             Op::Check { lease } => self.check(lease % leases),
             Op::Renew { lease, ticks } => self.renew(lease % leases, ticks),
