@@ -5,6 +5,7 @@
 //! test, and a fuzzer (`fuzz/src/waiting`).
 
 mod compare;
+mod guard;
 
 use std::future::Future;
 use std::pin::Pin;
@@ -13,11 +14,9 @@ use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
-use leasehold::{
-    Acquire, AcquireAll, AcquireOwned, Held, Lease, ManualClock, OwnedLease, Revoke, Token,
-    WaitError,
-};
+use leasehold::{Acquire, AcquireAll, AcquireOwned, Held, ManualClock, Revoke, Token, WaitError};
 
+use self::guard::Guard;
 use super::common::ends::sweep_all;
 use super::common::{FixedHash, FixedTable, TERM, build_fixed, holder};
 use super::model::{Asked, Model, Polled};
@@ -133,20 +132,6 @@ enum Kind<'t> {
     One(Acquire<'t, u64, FixedHash, ManualClock>),
     Owned(AcquireOwned<u64, FixedHash, ManualClock>),
     All(AcquireAll<'t, u64, FixedHash, ManualClock>),
-}
-
-enum Guard<'t> {
-    Lease(Lease<'t, u64, FixedHash, ManualClock>),
-    Owned(OwnedLease<u64, FixedHash, ManualClock>),
-}
-
-impl Guard<'_> {
-    fn token(&self) -> Token {
-        match self {
-            Self::Lease(lease) => lease.token(),
-            Self::Owned(lease) => lease.token(),
-        }
-    }
 }
 
 /// A future that is not done, and the wakers that it was given.
@@ -269,14 +254,7 @@ impl<'t> Simulation<'t> {
                 self.model.drop_future(gone.number);
             }
             Op::Release { lease } => self.release(lease % leases),
-            Op::Forget { lease } => {
-                // Not the share of the table that an owned one has.
-                let (_, _, guard) = self.guards.swap_remove(lease % leases);
-                match guard {
-                    Guard::Lease(lease) => std::mem::forget(lease),
-                    Guard::Owned(lease) => _ = lease.into_grant(),
-                }
-            }
+            Op::Forget { lease } => self.guards.swap_remove(lease % leases).2.forget(),
             Op::Check { lease } => self.check(lease % leases),
             Op::Renew { lease, ticks } => self.renew(lease % leases, ticks),
             Op::Revoke { key, grace } => {
