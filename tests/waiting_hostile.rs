@@ -46,19 +46,29 @@ fn poll<F: Future>(future: Pin<&mut F>) -> Poll<F::Output> {
     future.poll(&mut Context::from_waker(Waker::noop()))
 }
 
-/// A key that is cloned to be buried, and not used, is dropped under the wait lock.
+/// A lease with the last stamp of its slot.
+fn last_of_its_slot(
+    table: &LeaseTable<Hooked>,
+    key: &Hooked,
+    holder: HolderId,
+    term: Duration,
+) -> OwnedLease<Hooked> {
+    let last = if cfg!(leasehold_tiny) { 7 } else { (1 << 17) - 1 };
+    loop {
+        let lease = table.try_acquire_owned(key, holder, term).unwrap();
+        if lease.token().get() & ((1 << 18) - 1) == last {
+            return lease;
+        }
+    }
+}
+
+/// A key that is cloned for a slot to be buried, which then is not, is dropped when the lock is free.
 #[test]
 fn no_key_is_dropped_under_the_wait_lock() {
-    let last = if cfg!(leasehold_tiny) { 7 } else { (1 << 17) - 1 };
     let table: LeaseTable<Hooked> = LeaseTable::builder().sweep_by_hand().build().unwrap();
     let (me, term) = (HolderId::mint(), Duration::from_secs(5));
     let key = Hooked(1);
-    let lease = loop {
-        let lease = table.try_acquire_owned(&key, me, term).unwrap();
-        if lease.token().get() & ((1 << 18) - 1) == last {
-            break lease;
-        }
-    };
+    let lease = last_of_its_slot(&table, &key, me, term);
     let mut next = pin!(table.acquire_async(&key, HolderId::mint(), term));
     assert!(poll(next.as_mut()).is_pending());
     let grant = lease.into_grant();
@@ -219,7 +229,6 @@ fn what_was_granted_is_passed_on_if_the_clock_panics_when_it_is_looked_at() {
 
 #[test]
 fn an_end_is_told_though_the_queue_cannot_be_carried_on() {
-    let last = if cfg!(leasehold_tiny) { 7 } else { (1 << 17) - 1 };
     let table: LeaseTable<Hooked> = LeaseTable::builder()
         .events(Causes::of(EndCause::Revoked))
         .sweep_by_hand()
@@ -228,12 +237,7 @@ fn an_end_is_told_though_the_queue_cannot_be_carried_on() {
     let mut ends = table.subscribe(10).unwrap();
     let (me, term) = (HolderId::mint(), Duration::from_secs(5));
     let key = Hooked(1);
-    let lease = loop {
-        let lease = table.try_acquire_owned(&key, me, term).unwrap();
-        if lease.token().get() & ((1 << 18) - 1) == last {
-            break lease;
-        }
-    };
+    let lease = last_of_its_slot(&table, &key, me, term);
     let mut next = pin!(table.acquire_async(&key, HolderId::mint(), term));
     assert!(poll(next.as_mut()).is_pending());
     // The report, the key to be buried, the one that is told of, and then the one that is inserted.
@@ -248,7 +252,7 @@ fn an_end_is_told_though_the_queue_cannot_be_carried_on() {
     assert!(ends.try_recv().is_some(), "and nobody was told: {:?}", table.stats());
 }
 
-/// "The term counts from that grant."
+/// A key that takes its time when it is cloned takes nothing off the term.
 #[test]
 fn a_term_counts_from_the_hand_over() {
     let clock = ManualClock::new();
@@ -269,7 +273,7 @@ fn a_term_counts_from_the_hand_over() {
     assert_eq!(lease.remaining(), term);
 }
 
-/// A lapse that nobody swept yet is found by a try: its waker runs under an epoch pin.
+/// A lapse that nobody swept yet is found by a try, which wakes who is next: while that blocks, memory is used again.
 #[test]
 fn no_pin_is_held_while_a_waker_runs() {
     struct Blocks(std::sync::Mutex<mpsc::Receiver<()>>, mpsc::SyncSender<()>);

@@ -261,11 +261,7 @@ impl<K: Key, S: BuildHasher, C: Clock> Core<K, S, C> {
     #[inline(never)]
     pub(super) fn tell_copy(&self, name: Name, now: u64) {
         let pinned = pinned::pin();
-        let ctx = self.ctx(now, &pinned);
-        let (identity, stamp) = (name.identity(), name.stamp());
-        if let Some(found) = self.shard(name.hash).find_identity(name.hash, identity, &ctx) {
-            found.page.slot(found.index).tell_copy(stamp, name.holder);
-        }
+        self.shard(name.hash).tell_copy(name, &self.ctx(now, &pinned));
     }
 
     fn takeover_waits(&self, page: &Page<K>, word: Word, now: u64) -> u64 {

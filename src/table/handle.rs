@@ -27,8 +27,8 @@ pub(crate) struct Handle<K> {
     /// one: where the word is found, under the lease's identity, the lease is.
     at: AtomicAt<K>,
     name: Name,
-    /// The lease's word, as this handle knows it, without the waited bit: so that whoever holds what
-    /// somebody waits for takes the slow path. If it is still there, under this identity, so is the
+    /// The lease's word, as this handle knows it, without the waited bit: so that whoever renews or
+    /// releases what somebody waits for takes the slow path. If it is still there, under this identity, so is the
     /// lease. The word alone would not do: no value comes back within the time that one operation may
     /// take, but a handle may be kept for longer than a page rests before its ticks begin again.
     word: AtomicU64,

@@ -46,11 +46,8 @@ pub(super) struct Place<'t, K: Key, S: BuildHasher, C: Clock> {
 impl<K: Key, S: BuildHasher, C: Clock> Place<'_, K, S, C> {
     /// Gives the place up: what had become of it by then.
     pub(super) fn leave(self) -> Turn<K> {
-        core::mem::ManuallyDrop::new(self).turn_now()
-    }
-
-    fn turn_now(&self) -> Turn<K> {
-        self.core.leave(self.hash, self.ticket)
+        let this = core::mem::ManuallyDrop::new(self);
+        this.core.leave(this.hash, this.ticket)
     }
 
     /// Parks until it is this waiter's turn, or the time is over.

@@ -24,10 +24,10 @@ use crate::word::{Cause, STAMP_MAX, TICK_MAX, TICK_SLACK};
 pub(crate) struct Passed<'a, K: Key> {
     shard: &'a Shard<K>,
     pub(crate) ended: Option<Ended<K>>,
-    pub(crate) then: Then<'a, K>,
+    then: Then<'a, K>,
 }
 
-pub(crate) enum Then<'a, K: Key> {
+enum Then<'a, K: Key> {
     Nothing,
     /// The page was being replaced when the winner was told of.
     TellCopy(Name),
@@ -275,7 +275,7 @@ impl<K: Key> Shard<K> {
 
     /// Tells who won a grant whose page was being replaced when it was told.
     #[cold]
-    fn tell_copy<S: BuildHasher>(&self, name: Name, ctx: &Ctx<'_, K, S>) {
+    pub(crate) fn tell_copy<S: BuildHasher>(&self, name: Name, ctx: &Ctx<'_, K, S>) {
         let (identity, stamp) = (name.identity(), name.stamp());
         if let Some(found) = self.find_identity(name.hash, identity, ctx) {
             found.page.slot(found.index).tell_copy(stamp, name.holder);
@@ -284,7 +284,7 @@ impl<K: Key> Shard<K> {
 }
 
 /// A queue that has lost its slot. Dropped, it sends those away who are still in it.
-pub(crate) struct Orphaned<'a, K> {
+struct Orphaned<'a, K> {
     shard: &'a Shard<K>,
     serial: Serial,
 }
